@@ -1,0 +1,82 @@
+"""What can go wrong, and the exit status that says so."""
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+__all__ = ["DocumentError", "ExitCode", "KvcalcError", "Problem", "escape", "nearest", "shown"]
+
+
+class ExitCode(IntEnum):
+    """Exit statuses of the command line (contract, section 3)."""
+
+    OK = 0
+    NO = 1  # answered, and the answer is "it does not fit"
+    USAGE = 2
+    BUG = 70  # EX_SOFTWARE of sysexits.h; a bare traceback would exit 1 and read as NO
+    INTERRUPTED = 130
+
+
+class KvcalcError(Exception):
+    """A mistake of the user's, or a question that cannot be answered: one line, and perhaps a way out."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class Problem(NamedTuple):
+    """One fault of a document. `path` leads to it: ("caches", "full", "kv_heads")."""
+
+    path: tuple[str | int, ...]
+    text: str
+    file: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        key = ".".join(escape(str(part)) for part in self.path)
+        place = ":".join(str(part) for part in (self.file, self.line) if part is not None)
+        return ": ".join(part for part in (place, key, self.text) if part)
+
+
+class DocumentError(KvcalcError):
+    """A document (a preset, later a config.json) with one or more faults, the first of which is the message."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        more = len(problems) - 1
+        hint = f"and {more} more; `kvcalc models --check FILE` lists them all" if more else None
+        super().__init__(str(problems[0]), hint)
+        self.problems = tuple(problems)
+
+
+def escape(text: str) -> str:
+    """`text` with control, bidirectional and other unprintable characters written as escapes.
+
+    What a hostile file calls itself must not be able to move the cursor of the terminal that shows it.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """A value from outside as it may stand in a message: quoted if text, escaped, cut if long."""
+    if isinstance(value, str):
+        text = "'" + escape(value) + "'"
+    elif value is None:
+        text = "nothing"
+    elif isinstance(value, dict):
+        text = "a mapping"
+    elif isinstance(value, list):
+        text = "a list"
+    elif isinstance(value, int) and value.bit_length() > 256:  # printing it would be slow, or refused by Python
+        text = "a huge number"
+    else:
+        text = escape(str(value))
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def nearest(word: str, among: Iterable[str], most: int = 3) -> list[str]:
+    """The names closest to a misspelt one, best first."""
+    from difflib import get_close_matches  # only on the way to an error: start-up does not pay for it
+
+    return get_close_matches(word.lower(), list(among), n=most, cutoff=0.6)

@@ -1,0 +1,200 @@
+"""Where presets are found, and how one is loaded: one file read for a name, none at import."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from kvcalc.errors import DocumentError, KvcalcError, Problem, escape, nearest, shown
+from kvcalc.model import Model
+from kvcalc.preset import model_from_preset
+from kvcalc.yamlfile import Document, parse, read_bytes
+
+__all__ = ["VERBS", "Entry", "check", "entries", "folders", "load", "load_file", "load_text", "name_fault", "squash"]
+
+# Every verb that the command line has or will have. A verb is one word of letters and a preset's name never is, so
+# that no verb added later can take a model's name away.
+VERBS = ("size", "plan", "sweep", "compare", "simulate", "tradeoff", "check", "verify", "models", "gpus", "preset")
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+_ENDINGS = (".yaml", ".yml")
+_MOST_BASES = 8
+
+
+class Entry(NamedTuple):
+    """A preset that can be asked for by name."""
+
+    name: str
+    path: str
+
+
+def squash(name: str) -> str:
+    """A name without case and separators: `Llama-3-70B` and `llama3-70b` are one."""
+    return re.sub(r"[-_. ]", "", name.lower())
+
+
+def name_fault(name: str) -> str | None:
+    """Why a preset must not be called `name`, or None."""
+    if not _NAME.fullmatch(name):
+        return "expected a name of a-z, 0-9, '.' and '-'"
+    if not re.search(r"[0-9-]", name):
+        return "expected a name with a digit or a hyphen, so that no command can have the same"
+    return None
+
+
+def folders() -> list[str]:
+    """The folders of presets, those that come first first: KVCALC_PRESETS, the user's own, the bundled ones."""
+    listed = [f for f in os.environ.get("KVCALC_PRESETS", "").split(os.pathsep) if f]
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    package = os.path.dirname(os.path.abspath(__file__))
+    beside = os.path.join(package, "presets")  # in a wheel; in a checkout and an editable install they lie one up
+    bundled = beside if os.path.isdir(beside) else os.path.join(os.path.dirname(package), "presets")
+    return [*listed, os.path.join(config, "kvcalc", "presets"), bundled]
+
+
+def _files(folder: str) -> Iterator[Entry]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:  # a folder that is not there, or not ours to read, holds no presets
+        return
+    for name in names:
+        stem, ending = os.path.splitext(name)
+        if ending in _ENDINGS and not name.startswith("."):
+            yield Entry(stem, os.path.join(folder, name))
+
+
+def entries() -> list[Entry]:
+    """All presets by name, each name once: the one that would be used."""
+    found: dict[str, Entry] = {}
+    for folder in folders():
+        for entry in _files(folder):
+            found.setdefault(squash(entry.name), entry)
+    return sorted(found.values())
+
+
+def load(source: str) -> Model:
+    """The model that `source` names: a preset's name in any spelling, a path, or a hub id that a preset names.
+
+    Raises KvcalcError where nothing is found (with the nearest names) or the file is faulty (with its line and key).
+    """
+    if source.endswith(_ENDINGS) or os.path.exists(source) and "/" in source:
+        return load_file(source)
+    if source.endswith((".json", ".gguf")) or source.endswith("/"):
+        raise KvcalcError(
+            f"{escape(source)}: this version reads YAML presets, not yet model files",
+            "write a preset: presets/README.md shows how",
+        )
+    if "/" in source:
+        return _load_hub_id(source)
+    return _load_entry(_find(source, ()), source)
+
+
+def _find(name: str, used: tuple[str, ...]) -> Entry:
+    """The first preset called `name` whose path is not `used` yet."""
+    for folder in folders():
+        matches = [e for e in _files(folder) if squash(e.name) == squash(name) and e.path not in used]
+        if len(matches) > 1:
+            raise KvcalcError(f"{shown(name)} could be {matches[0].path} or {matches[1].path}", "rename one of them")
+        if matches:
+            return matches[0]
+    close = nearest(squash(name), known := {squash(e.name): e.name for e in entries()})
+    hint = f"did you mean {' or '.join(known[c] for c in close)}?" if close else "`kvcalc models` lists all presets"
+    raise KvcalcError(f"no preset is called {shown(name)}", hint)
+
+
+def _load_entry(entry: Entry, asked: str) -> Model:
+    fault = name_fault(entry.name)
+    if fault:
+        raise KvcalcError(f"{escape(entry.path)}: {fault}, got {shown(entry.name)}", "rename the file")
+    return _load_document(parse(read_bytes(entry.path), entry.path), entry.name, (entry.path,))
+
+
+def _load_hub_id(hub_id: str) -> Model:
+    """The preset that gives `hub_id` as its own. Only files that contain the text are parsed."""
+    wanted = hub_id.lower()
+    for entry in entries():
+        if wanted.encode() not in read_bytes(entry.path).lower():
+            continue
+        model = _load_entry(entry, hub_id)
+        if wanted in (one.lower() for one in model.ids):
+            return model
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", hub_id) and not hub_id.startswith("."):
+        tail = nearest(squash(hub_id.split("/")[1]), known := {squash(e.name): e.name for e in entries()})
+        hint = f"the nearest presets are {', '.join(known[c] for c in tail)}" if tail else "`kvcalc models` lists all"
+        raise KvcalcError(f"no preset has the hub id {shown(hub_id)}", hint)
+    raise KvcalcError(f"{escape(hub_id)}: no such file")
+
+
+def load_file(path: str) -> Model:
+    """The model of a preset file."""
+    return _load_document(parse(read_bytes(path), path), escape(path), (path,))
+
+
+def load_text(content: bytes, file: str) -> Model:
+    """The model of a preset given as bytes; `file` stands in messages."""
+    return _load_document(parse(content, file), file, ())
+
+
+def _load_document(document: Document, origin: str, used: tuple[str, ...]) -> Model:
+    model, problems = _read(document, origin, used)
+    if model is None:
+        raise DocumentError(problems)
+    return model
+
+
+def check(path: str) -> list[Problem]:
+    """Everything wrong with a preset file, by line; empty if nothing is."""
+    try:
+        return _read(parse(read_bytes(path), path), path, (path,))[1]
+    except DocumentError as error:
+        return list(error.problems)
+
+
+def _read(document: Document, origin: str, used: tuple[str, ...]) -> tuple[Model | None, list[Problem]]:
+    chain = _bases(document, used)
+    model, problems = model_from_preset(_merged(chain), origin)
+    return model, sorted((_placed(problem, chain) for problem in problems), key=lambda p: (p.line or 0, p.path))
+
+
+def _bases(document: Document, used: tuple[str, ...]) -> list[Document]:
+    """A document and those that it starts from, nearest first."""
+    chain = [document]
+    while (base := chain[-1].data.get("base")) is not None:
+        here = chain[-1]
+        if not isinstance(base, str) or len(chain) > _MOST_BASES:
+            text = f"expected the name of a preset, got {shown(base)}"
+            if len(chain) > _MOST_BASES:
+                text = f"expected at most {_MOST_BASES} presets that start from one another"
+            raise DocumentError([Problem(("base",), text, here.file, here.line(["base"]))])
+        try:
+            entry = _find(base, used)
+        except KvcalcError as error:
+            text = f"expected another preset to start from: {error.message}"
+            raise DocumentError([Problem(("base",), text, here.file, here.line(["base"]))]) from None
+        used = (*used, entry.path)
+        chain.append(parse(read_bytes(entry.path), entry.path))
+    return chain
+
+
+def _merged(chain: list[Document]) -> dict[object, object]:
+    """The keys of a chain of presets, the first one's on top; entries of `caches` merge by name, field by field."""
+    data: dict[object, object] = {}
+    for document in reversed(chain):
+        caches: Any = data.get("caches")
+        data = {**data, **document.data}
+        own: Any = document.data.get("caches")
+        if isinstance(caches, dict) and isinstance(own, dict):
+            merged = {k: {**v, **own[k]} if isinstance(v, dict) and isinstance(own.get(k), dict) else v
+                      for k, v in caches.items() if k not in own or isinstance(own[k], dict)}  # fmt: skip
+            data["caches"] = {**own, **merged}
+    return data
+
+
+def _placed(problem: Problem, chain: list[Document]) -> Problem:
+    """The problem with the file and line where its key stands."""
+    for document in chain:
+        line = document.line(problem.path)
+        if line is not None:
+            return problem._replace(file=document.file, line=line)
+    return problem._replace(file=chain[0].file)

@@ -1,0 +1,145 @@
+"""One question about a model, with every default filled in."""
+
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from kvcalc import dtypes
+from kvcalc.dtypes import DType
+from kvcalc.errors import KvcalcError
+from kvcalc.formula import Widths
+from kvcalc.model import Attention, Cache, Compressed, Latent, Layer, Model, Recurrent, Shared
+from kvcalc.sharding import Layout
+from kvcalc.units import ceil_div
+
+__all__ = ["DEFAULT_CONTEXT", "Request", "ask"]
+
+DEFAULT_CONTEXT = 4096  # or the model's limit, if smaller (contract, section 1)
+
+
+class Request(NamedTuple):
+    """A resolved question: `model` has any --kv-heads already applied, `kv_heads` says which.
+
+    `encoder_tokens` is None where the model has no cross-attention.
+    """
+
+    model: Model
+    context: int
+    batch: int
+    widths: Widths
+    encoder_tokens: int | None
+    kv_heads: int | Literal["all"] | None
+    layout: Layout
+
+    @property
+    def sequences_per_replica(self) -> int:
+        """Sequences on the fullest of the dp replicas."""
+        return ceil_div(self.batch, self.layout.dp)
+
+
+def ask(
+    model: Model,
+    *,
+    context: int | Literal["max"] | None = None,
+    batch: int = 1,
+    kv_dtype: str = "auto",
+    k_dtype: str | None = None,
+    v_dtype: str | None = None,
+    kv_heads: int | Literal["all"] | None = None,
+    encoder_tokens: int | None = None,
+    tp: int = 1,
+    pp: int = 1,
+    dp: int = 1,
+    dcp: int = 1,
+) -> Request:
+    """Fill in the defaults of the contract and check what contradicts the model.
+
+    `context` None is 4,096 tokens or the model's limit if smaller; `k_dtype` and `v_dtype` follow `kv_dtype`, and "auto"
+    is the KV dtype that the checkpoint declares, else the dtype the model computes in. Raises KvcalcError.
+    """
+    numbers = (("--batch", batch), ("--tp", tp), ("--pp", pp), ("--dp", dp), ("--dcp", dcp))
+    for what, number in (*numbers, ("--context", context), ("--encoder-tokens", encoder_tokens)):
+        if isinstance(number, int) and number < 1:
+            raise KvcalcError(f"{what}: expected a number above zero, got {number}")
+    if kv_heads is not None:
+        model = replace(model, layers=_with_kv_heads(model, kv_heads))
+    return Request(
+        model,
+        _context(model, context),
+        batch,
+        _widths(model, kv_dtype, k_dtype, v_dtype),
+        _encoder_tokens(model, encoder_tokens),
+        kv_heads,
+        Layout(tp, pp, dp, dcp),
+    )
+
+
+def _context(model: Model, asked: int | Literal["max"] | None) -> int:
+    if asked == "max":
+        if model.max_context is None:
+            raise KvcalcError(f"--context: max: no limit is published for {model.name}", "give a number of tokens")
+        return model.max_context
+    if asked is not None:
+        return asked
+    return min(model.context or DEFAULT_CONTEXT, model.max_context or DEFAULT_CONTEXT)
+
+
+def _widths(model: Model, kv_dtype: str, k_dtype: str | None, v_dtype: str | None) -> Widths:
+    def pick(own: str | None, option: str) -> DType:
+        name, what = (kv_dtype, "--kv-dtype") if own is None else (own, option)
+        if name.strip().lower() == "auto":
+            return model.kv_dtype or model.dtype
+        return dtypes.find(name, dtypes.KV, what)
+
+    k, v = pick(k_dtype, "--k-dtype"), pick(v_dtype, "--v-dtype")
+    single = any(isinstance(c, Latent | Compressed) for c in model.caches())
+    if single and k != v:
+        raise KvcalcError(
+            f"--k-dtype: one vector serves as key and value in {model.name}, so {k.name} and {v.name} cannot both hold",
+            "use --kv-dtype",
+        )
+    # A state keeps the dtype that the configuration states, else float32 (contract, section 1: exact size).
+    return Widths(k, v, conv=model.dtype, state=model.state_dtype or dtypes.FP32)
+
+
+def _encoder_tokens(model: Model, asked: int | None) -> int | None:
+    cross = [c for c in set(model.caches()) if isinstance(c, Attention) and c.reach == "cross"]
+    if not cross:
+        if asked is not None:
+            raise KvcalcError(f"--encoder-tokens: {model.name} has no cross-attention")
+        return None
+    lengths = {c.span for c in cross}
+    default = model.encoder_tokens or (lengths.pop() if len(lengths) == 1 else None)
+    if asked is None and default is None:
+        raise KvcalcError(
+            f"--encoder-tokens: the cross-attention cache of {model.name} depends on it, and it has no default",
+            "give the number of tokens that the encoder hands over",
+        )
+    return asked or default
+
+
+def _with_kv_heads(model: Model, kv_heads: int | Literal["all"]) -> tuple[Layer, ...]:
+    """The layers with another number of cached heads in every per-head attention."""
+    caches = set(model.caches())
+    if any(isinstance(c, Latent | Compressed) for c in caches):
+        raise KvcalcError(
+            f"--kv-heads: {model.name} caches one vector for all heads, so no number of KV heads changes it",
+            "its textbook size, with every head, stands beside the exact one",
+        )
+    if not any(isinstance(c, Attention) for c in caches):
+        raise KvcalcError(f"--kv-heads: {model.name} has no attention heads to cache")
+
+    def change(cache: Cache) -> Cache:
+        match cache:
+            case Attention(kv_heads=present) if present:
+                if kv_heads != "all" and not 1 <= kv_heads <= cache.heads:
+                    raise KvcalcError(f"--kv-heads: expected 1 to {cache.heads} or all, got {kv_heads}")
+                return replace(cache, kv_heads=cache.heads if kv_heads == "all" else kv_heads)
+            case Shared(of=Attention() as of):
+                changed = change(of)
+                assert isinstance(changed, Attention | Recurrent)
+                return Shared(changed)
+            case _:
+                return cache
+
+    changed = {layer: tuple(change(cache) for cache in layer) for layer in set(model.layers)}
+    return tuple(changed[layer] for layer in model.layers)

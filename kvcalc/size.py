@@ -1,0 +1,129 @@
+"""The exact size of a cache and, beside it, the textbook size."""
+
+from collections import Counter
+from typing import NamedTuple
+
+from kvcalc.errors import KvcalcError
+from kvcalc.formula import (
+    Attending,
+    Rate,
+    Widths,
+    attending,
+    fixed,
+    head_dims,
+    size,
+    slope,
+    textbook_rate,
+    token_bytes,
+    total_rate,
+)
+from kvcalc.model import Attention, Cache
+from kvcalc.request import Request
+from kvcalc.sharding import Placement, place, rank_bytes
+
+__all__ = ["Group", "Size", "Textbook", "measure"]
+
+
+class Group(NamedTuple):
+    """All caches of a model that are equal: `copies` of them, and what they hold together for one sequence."""
+
+    cache: Cache
+    copies: int
+    slope: Rate
+    growing: Rate  # the slope below the window; the same as `slope` where there is none
+    fixed_bytes: int
+    bytes_per_sequence: int
+
+
+class Textbook(NamedTuple):
+    """2 x batch x heads x layers x context x d_k x bytes per element, with every query head counted."""
+
+    bytes_per_token: int
+    bytes_per_sequence: int
+    bytes_total: int
+    formula: str
+
+
+class Size(NamedTuple):
+    """The answer to a Request, in bytes. `textbook` is None for a model without attention."""
+
+    request: Request
+    placement: Placement
+    groups: tuple[Group, ...]
+    slope: Rate
+    growing: Rate
+    fixed_bytes_per_sequence: int
+    bytes_per_sequence: int
+    bytes_total: int
+    bytes_per_gpu: int
+    textbook: Textbook | None
+
+    @property
+    def bytes_per_token(self) -> int:
+        return self.slope.per_token
+
+    def rank_bytes(self, tokens: int) -> int:
+        """Bytes of one sequence of `tokens` tokens on the fullest GPU."""
+        return rank_bytes(self.placement, tokens, self.request.widths, self.request.encoder_tokens)
+
+
+def measure(request: Request) -> Size:
+    """Size the cache that a request asks for. Raises KvcalcError where its layout does not map onto the model."""
+    placement = place(request.model, request.layout)
+    groups = tuple(_group(cache, count, request) for cache, count in Counter(request.model.caches()).items())
+    if not any(group.bytes_per_sequence or group.growing.bytes for group in groups):
+        raise KvcalcError(f"{request.model.name} caches nothing: there is nothing to size")
+    per_sequence = sum(group.bytes_per_sequence for group in groups)
+    local = rank_bytes(placement, request.context, request.widths, request.encoder_tokens)
+    return Size(
+        request,
+        placement,
+        groups,
+        total_rate([group.slope for group in groups]),
+        total_rate([group.growing for group in groups]),
+        sum(group.fixed_bytes for group in groups),
+        per_sequence,
+        per_sequence * request.batch,
+        local * request.sequences_per_replica,
+        _textbook(request),
+    )
+
+
+def _group(cache: Cache, count: int, request: Request) -> Group:
+    tokens, widths, encoder_tokens = request.context, request.widths, request.encoder_tokens
+    now = slope(cache, tokens, widths)
+    crosses = isinstance(cache, Attention) and cache.reach == "cross"
+    return Group(
+        cache,
+        count,
+        now.times(count),
+        Rate(0) if crosses else token_bytes(cache, widths).times(count),
+        fixed(cache, tokens, widths, encoder_tokens) * count,
+        size(cache, tokens, widths, encoder_tokens) * count,
+    )
+
+
+def _textbook(request: Request) -> Textbook | None:
+    modules = Counter(module for layer in request.model.layers for module in attending(layer))
+    if not modules:
+        return None
+    per_token = sum(textbook_rate(module, request.widths) * count for module, count in modules.items())
+    per_sequence = per_token * request.context
+    return Textbook(per_token, per_sequence, per_sequence * request.batch, _formula(modules, request))
+
+
+def _formula(modules: Counter[Attending], request: Request) -> str:
+    """The textbook formula with this model's numbers, one term for each size of head."""
+    terms: Counter[tuple[int, str]] = Counter()
+    for module, count in modules.items():
+        terms[module.heads, _head_bytes(*head_dims(module), request.widths)] += count
+    parts = [f"{count:,} layers x {heads:,} heads x {head}" for (heads, head), count in terms.items()]
+    inside = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
+    return f"{request.batch:,} sequences x {request.context:,} tokens x {inside}"
+
+
+def _head_bytes(k_dim: int, v_dim: int, widths: Widths) -> str:
+    k, v = (f"{d.block_bytes / d.block:g} B" for d in (widths.k, widths.v))
+    if k != v:
+        return f"({k_dim} x {k} + {v_dim} x {v})"
+    return f"2 x {k_dim} x {k}" if k_dim == v_dim else f"({k_dim} + {v_dim}) x {k}"
