@@ -1,0 +1,48 @@
+"""KV-cache memory of language models, right to the byte.
+
+    >>> import kvcalc
+    >>> model = kvcalc.load("llama3-70b")
+    >>> size = kvcalc.size(model, batch=8)
+    >>> size.bytes_per_token, size.bytes_total
+    (327680, 10737418240)
+    >>> kvcalc.fit(size, vram="80GB", weights="int4").max_batch
+    33
+
+Everything returned is a frozen value with bytes as ints; every mistake is a `KvcalcError`. The command line is built on
+the same functions. Names are imported when they are first used, so that `import kvcalc` costs nothing.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kvcalc.api import fit, load, models, size
+    from kvcalc.errors import DocumentError, KvcalcError
+    from kvcalc.fitting import Fit
+    from kvcalc.model import Model
+    from kvcalc.sizing import Size
+    from kvcalc.version import __version__
+
+__all__ = ["DocumentError", "Fit", "KvcalcError", "Model", "Size", "__version__", "fit", "load", "models", "size"]
+
+_HOMES = {
+    **dict.fromkeys(("fit", "load", "models", "size"), "api"),
+    **dict.fromkeys(("DocumentError", "KvcalcError"), "errors"),
+    "Fit": "fitting",
+    "Model": "model",
+    "Size": "sizing",
+    "__version__": "version",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kvcalc' has no attribute '{name}'")
+    from importlib import import_module
+
+    value = getattr(import_module(f"kvcalc.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,7 +11,7 @@ from kvcalc.model import Model
 from kvcalc.preset import model_from_preset
 from kvcalc.yamlfile import Document, parse, read_bytes
 
-__all__ = ["VERBS", "Entry", "check", "entries", "folders", "load", "load_file", "load_text", "name_fault", "squash"]
+__all__ = ["VERBS", "Entry", "check", "entries", "folders", "load", "load_entry", "load_file", "load_text", "locate", "name_fault", "squash"]
 
 # Every verb that the command line has or will have. A verb is one word of letters and a preset's name never is, so
 # that no verb added later can take a model's name away.
@@ -78,16 +78,20 @@ def load(source: str) -> Model:
 
     Raises KvcalcError where nothing is found (with the nearest names) or the file is faulty (with its line and key).
     """
-    if source.endswith(_ENDINGS) or os.path.exists(source) and "/" in source:
-        return load_file(source)
+    found = locate(source)
+    return load_entry(found) if isinstance(found, Entry) else load_file(found)
+
+
+def locate(source: str) -> Entry | str:
+    """The preset or the path that `source` names."""
+    if source.endswith(_ENDINGS) or ("/" in source and os.path.isfile(source)):
+        return source
     if source.endswith((".json", ".gguf")) or source.endswith("/"):
         raise KvcalcError(
             f"{escape(source)}: this version reads YAML presets, not yet model files",
             "write a preset: presets/README.md shows how",
         )
-    if "/" in source:
-        return _load_hub_id(source)
-    return _load_entry(_find(source, ()), source)
+    return _find_hub_id(source) if "/" in source else _find(source, ())
 
 
 def _find(name: str, used: tuple[str, ...]) -> Entry:
@@ -103,22 +107,22 @@ def _find(name: str, used: tuple[str, ...]) -> Entry:
     raise KvcalcError(f"no preset is called {shown(name)}", hint)
 
 
-def _load_entry(entry: Entry, asked: str) -> Model:
+def load_entry(entry: Entry) -> Model:
+    """The model of a preset. Raises KvcalcError for a name that breaks the rule."""
     fault = name_fault(entry.name)
     if fault:
         raise KvcalcError(f"{escape(entry.path)}: {fault}, got {shown(entry.name)}", "rename the file")
     return _load_document(parse(read_bytes(entry.path), entry.path), entry.name, (entry.path,))
 
 
-def _load_hub_id(hub_id: str) -> Model:
+def _find_hub_id(hub_id: str) -> Entry:
     """The preset that gives `hub_id` as its own. Only files that contain the text are parsed."""
     wanted = hub_id.lower()
     for entry in entries():
         if wanted.encode() not in read_bytes(entry.path).lower():
             continue
-        model = _load_entry(entry, hub_id)
-        if wanted in (one.lower() for one in model.ids):
-            return model
+        if wanted in (one.lower() for one in load_entry(entry).ids):
+            return entry
     if re.fullmatch(r"[\w.-]+/[\w.-]+", hub_id) and not hub_id.startswith("."):
         tail = nearest(squash(hub_id.split("/")[1]), known := {squash(e.name): e.name for e in entries()})
         hint = f"the nearest presets are {', '.join(known[c] for c in tail)}" if tail else "`kvcalc models` lists all"

@@ -171,12 +171,14 @@ class _Caches:
         drafted = Counter(n for names in draft for n in names if not n.startswith(notation.SHARED))
         self._stored: dict[str, list[Stored]] = {}
         for name in {**counts, **drafted}:
-            reader = self._caches.inner(name) if name in self._caches.data else Reader({}, ("caches", name), top.problems)
+            given = self._caches.data.get(name) is not None
+            reader = self._caches.inner(name) if given else Reader({}, ("caches", name), top.problems)
             if reader is not None:
                 self._stored[name] = self._build(_Use(name, reader, counts[name]))
-        for name in [n for n in self._caches.data if n not in self._stored and n not in {**counts, **drafted}]:
-            self._caches.get(str(name))
-            self._caches.note("expected a cache that `layers` or `draft` names, and neither does", str(name))
+        for unused in [str(key) for key in self._caches.data if key not in self._stored]:
+            if unused not in counts and unused not in drafted:
+                self._caches.note("expected a cache that `layers` or `draft` names, and neither does", unused)
+            self._caches.get(unused)
         self._caches.close()
         self.layers = self._layers(layers, "layers")
         self.draft = self._layers(draft, "draft")

@@ -11,17 +11,18 @@ from kvcalc.model import Attention, Cache, Compressed, Latent, Layer, Model, Rec
 from kvcalc.sharding import Layout
 from kvcalc.units import ceil_div
 
-__all__ = ["DEFAULT_CONTEXT", "Request", "ask"]
+__all__ = ["DEFAULT_CONTEXT", "Request", "ask", "warnings"]
 
 DEFAULT_CONTEXT = 4096  # or the model's limit, if smaller (contract, section 1)
 
 
 class Request(NamedTuple):
-    """A resolved question: `model` has any --kv-heads already applied, `kv_heads` says which.
+    """A resolved question. `facts` is the model as it was loaded, `model` the same with any `kv_heads` applied.
 
     `encoder_tokens` is None where the model has no cross-attention.
     """
 
+    facts: Model
     model: Model
     context: int
     batch: int
@@ -60,9 +61,11 @@ def ask(
     for what, number in (*numbers, ("--context", context), ("--encoder-tokens", encoder_tokens)):
         if isinstance(number, int) and number < 1:
             raise KvcalcError(f"{what}: expected a number above zero, got {number}")
+    facts = model
     if kv_heads is not None:
         model = replace(model, layers=_with_kv_heads(model, kv_heads))
     return Request(
+        facts,
         model,
         _context(model, context),
         batch,
@@ -143,3 +146,15 @@ def _with_kv_heads(model: Model, kv_heads: int | Literal["all"]) -> tuple[Layer,
 
     changed = {layer: tuple(change(cache) for cache in layer) for layer in set(model.layers)}
     return tuple(changed[layer] for layer in model.layers)
+
+
+def warnings(request: Request) -> list[str]:
+    """What the asker should know about the question itself."""
+    found, limit = [], request.facts.max_context
+    if limit is not None and request.context > limit:
+        found.append(f"{request.context:,} tokens are above the model's limit of {limit:,}")
+    if request.batch < request.layout.dp:
+        found.append(f"a batch of {request.batch:,} leaves some of the {request.layout.dp:,} replicas (dp) idle")
+    if request.facts.confidence == "from memory":
+        found.append(f"the facts of {request.facts.name} were written from memory, not read in a published file")
+    return found

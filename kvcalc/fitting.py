@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from kvcalc.errors import KvcalcError
-from kvcalc.size import Size
+from kvcalc.errors import KvcalcError, shown
+from kvcalc.sizing import Size
 from kvcalc.units import MOST_TOKENS, ceil_div
 from kvcalc.weights import Weights, weights_bytes
 
@@ -18,6 +18,17 @@ class Share(NamedTuple):
 
     part: int
     of: int
+
+    @classmethod
+    def parse(cls, text: str, what: str) -> "Share":
+        """A share above 0 and up to 1, such as `0.9`; `what` names the option in errors."""
+        whole, _, decimals = text.strip().partition(".")
+        digits = whole + decimals
+        if len(digits) <= 12 and digits.isascii() and digits.isdigit():
+            share = cls(int(digits), 10 ** len(decimals))
+            if 0 < share.part <= share.of:
+                return share
+        raise KvcalcError(f"{what}: expected a share above 0 and up to 1, such as 0.9, got {shown(text)}")
 
     def floor(self, whole: int) -> int:
         return whole * self.part // self.of

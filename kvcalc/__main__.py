@@ -1,0 +1,5 @@
+"""`python -m kvcalc`."""
+
+from kvcalc.cli.main import main
+
+main()

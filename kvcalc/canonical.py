@@ -1,0 +1,20 @@
+"""The one way in which a preset is written: keys in order, layers folded, one cache a line."""
+
+from collections.abc import Mapping
+
+import yaml
+
+from kvcalc import notation
+from kvcalc.preset import KEYS
+
+__all__ = ["canonical_text"]
+
+
+def canonical_text(data: Mapping[object, object]) -> str:
+    """The canonical YAML text of a preset's mapping, which must have loaded without a problem."""
+    ordered = {key: data[key] for key in KEYS if key in data}
+    for key in ("layers", "draft"):
+        value = ordered.get(key)
+        if isinstance(value, str):
+            ordered[key] = notation.fold(notation.expand(value))
+    return str(yaml.safe_dump(ordered, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110))

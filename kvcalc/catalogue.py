@@ -1,0 +1,121 @@
+"""All presets at a glance, and one with its sources: what the verb `models` shows."""
+
+from collections.abc import Iterable
+from typing import NamedTuple, get_args
+
+from kvcalc import library
+from kvcalc.document import Value, model_values
+from kvcalc.errors import KvcalcError, nearest, shown
+from kvcalc.model import Kind, Model, Recurrent, RecurrentKind, attention_class, kind
+from kvcalc.report import Bytes, Report, Section, group_rows, model_facts
+from kvcalc.request import ask
+from kvcalc.sizing import Size, measure
+from kvcalc.units import format_count
+from kvcalc.version import __version__
+
+__all__ = ["ATTENTION", "Row", "listing", "listing_document", "listing_report", "model_document", "model_report"]
+
+_CLASSES = ("mha", "mqa", "gqa", "mla", "hybrid", "ssm", "encoder-decoder")
+ATTENTION = (*_CLASSES, *get_args(Kind), *get_args(RecurrentKind))
+
+# Past every published window, so that the slope and the fixed part are those of a long context.
+_LONG = 2**24
+
+
+class Row(NamedTuple):
+    """A preset with its size at a long context; `size` is at that context for one sequence."""
+
+    preset: str
+    model: Model
+    size: Size
+
+
+def listing(family: str | None = None, attention: str | None = None) -> list[Row]:
+    """The presets of a family and an attention kind. Raises KvcalcError for a word that none has."""
+    if attention is not None and attention.lower() not in ATTENTION:
+        close = nearest(attention, ATTENTION, 1)
+        hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(ATTENTION)}"
+        raise KvcalcError(f"--attention: expected a kind of attention, got {shown(attention)}", hint)
+    loaded = [(entry.name, library.load_entry(entry)) for entry in library.entries()]
+    families = sorted({model.family for _, model in loaded})
+    if family is not None and family.lower() not in families:
+        raise KvcalcError(f"--family: no preset is of {shown(family)}", f"one of {', '.join(families)}")
+    return [
+        Row(name, model, _long(model))
+        for name, model in loaded
+        if (family is None or model.family == family.lower())
+        and (attention is None or attention.lower() in _words(model))
+    ]
+
+
+def _words(model: Model) -> Iterable[str]:
+    """All that --attention may call a model: its class, and the kinds of its caches."""
+    caches = set(model.caches())
+    return {attention_class(model), *map(kind, caches), *(c.kind for c in caches if isinstance(c, Recurrent))}
+
+
+def _long(model: Model) -> Size:
+    return measure(ask(model, context=_LONG))
+
+
+def listing_document(rows: list[Row]) -> dict[str, Value]:
+    return _document(
+        models=[
+            model_values(row.model)
+            | {"preset": row.preset, "bytes_per_token": row.size.bytes_per_token,
+               "fixed_bytes_per_sequence": row.size.fixed_bytes_per_sequence}
+            for row in rows
+        ]
+    )  # fmt: skip
+
+
+def listing_report(rows: list[Row]) -> Report:
+    columns = ("preset", "parameters", "attention", "limit", "per token", "fixed part")
+    return Report([Section("models", columns, [
+        (
+            row.preset,
+            format_count(row.model.parameters) if row.model.parameters else "-",
+            attention_class(row.model),
+            f"{row.model.max_context:,}" if row.model.max_context else "-",
+            Bytes(row.size.bytes_per_token),
+            Bytes(row.size.fixed_bytes_per_sequence),
+        )
+        for row in rows
+    ])])  # fmt: skip
+
+
+def model_document(model: Model) -> dict[str, Value]:
+    size = _long(model)
+    return _document(
+        model=model_values(model) | {"note": model.note},
+        kv={
+            "bytes_per_token": size.bytes_per_token,
+            "fixed_bytes_per_sequence": size.fixed_bytes_per_sequence,
+        },
+    )
+
+
+def model_report(model: Model) -> Report:
+    """One preset: its facts, its layers, and where they were read."""
+    size = measure(ask(model, context="max" if model.max_context else None))
+    facts = [
+        ("hub ids", ", ".join(model.ids) or "none"),
+        ("family", model.family),
+        ("model type", model.model_type or "not stated"),
+        ("computes in", model.dtype.name),
+        ("weights stored in", (model.weights_dtype or model.dtype).name),
+        ("source", model.source or "not stated"),
+        ("confidence", model.confidence or "not stated"),
+    ]
+    if model.note:
+        facts.append(("note", model.note))
+    return Report(
+        [Section("preset", ("", ""), list(facts)), group_rows(size)],
+        title=model.name,
+        facts=model_facts(model),
+        notes=[f"layers at {size.request.context:,} tokens"],
+    )
+
+
+def _document(**values: Value) -> dict[str, Value]:
+    return {"schema": "kvcalc.models/1", "kvcalc_version": __version__, "warnings": [], **values}

@@ -1,0 +1,61 @@
+"""`kvcalc MODEL` is `kvcalc size MODEL`: a group of verbs with a default, each verb imported only when it is called."""
+
+import copy
+from importlib import import_module
+from typing import Any
+
+from typer.core import TyperGroup
+from typer.main import get_command as command_of
+
+from kvcalc.errors import KvcalcError, escape
+
+__all__ = ["DEFAULT_VERB", "VERB_MODULES", "ModelOrVerbGroup"]
+
+DEFAULT_VERB = "size"
+
+# A verb is one word of letters (kvcalc.library.VERBS lists those to come too). Building eleven verbs of 28 options
+# would cost a third of the start-up, so only the one that was called is imported.
+VERB_MODULES = {"size": "kvcalc.cli.size", "models": "kvcalc.cli.models"}
+
+
+class ModelOrVerbGroup(TyperGroup):
+    """Reads `kvcalc THING ...` as `kvcalc size THING ...` unless THING is a verb or an option of the group itself."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(VERB_MODULES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in VERB_MODULES:
+            return None
+        command = command_of(import_module(VERB_MODULES[cmd_name]).app)
+        command.name = cmd_name
+        return command
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
+        first = args[0].split("=", 1)[0] if args else ""
+        if args and first not in own and first not in VERB_MODULES:
+            args = [DEFAULT_VERB, *args]
+        if "--" in args:
+            rest = escape(" ".join(args[args.index("--") + 1 :]))[:40]
+            raise KvcalcError(f"--: this version does not yet read an engine's own command line, got '{rest}'")
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Verbs, and what may follow the default verb: models, or its options."""
+        items = super().shell_complete(ctx, incomplete)
+        verb = self.get_command(ctx, DEFAULT_VERB)
+        with verb.make_context(DEFAULT_VERB, [], parent=ctx, resilient_parsing=True) as inner:
+            source = verb if incomplete.startswith("-") else verb.params[0]
+            known = {item.value for item in items}
+            return items + [item for item in source.shell_complete(inner, incomplete) if item.value not in known]
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["MODEL [OPTIONS]", "or", "COMMAND ..."]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The help of the group shows the default verb's parameters as its own."""
+        verb = self.get_command(ctx, DEFAULT_VERB)
+        view = copy.copy(self)
+        view.params = [*verb.params, *self.params]
+        TyperGroup.format_help(view, ctx, formatter)

@@ -1,0 +1,91 @@
+"""The entry point: one edge at which every error becomes one line and an exit status."""
+
+import sys
+from typing import NoReturn
+
+import typer
+
+from kvcalc.cli.group import VERB_MODULES, ModelOrVerbGroup
+from kvcalc.errors import ExitCode, KvcalcError, escape
+from kvcalc.version import __version__
+
+__all__ = ["main"]
+
+_EPILOG = "Exit status: 0 answered (and it fits), 1 it does not fit, 2 bad usage or input, 70 a bug, 130 interrupted."
+
+# Options of the contract that are still to come: naming them beats "no such option".
+_LATER = ("--engine", "--gpu", "--block-size")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"kvcalc {__version__}")
+        raise typer.Exit
+
+
+def _app() -> typer.Typer:
+    interactive = sys.stdout.isatty() and sys.stderr.isatty()
+    app = typer.Typer(
+        name="kvcalc",
+        cls=ModelOrVerbGroup,
+        # Typer's rich help costs as much again as everything else, and in a pipe its boxes break lines.
+        rich_markup_mode="rich" if interactive else None,
+        pretty_exceptions_enable=False,
+        epilog=_EPILOG,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+
+    @app.callback(help="KV-cache memory of language models: right to the byte, offline, instant.")
+    def group(
+        version: bool = typer.Option(
+            False, "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
+    ) -> None:
+        pass
+
+    return app
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line and return its exit status. Errors that are not the user's keep their traceback."""
+    if not arguments:
+        sys.stdout = sys.stderr  # standard output is for results, and there is none
+        _app()(["--help"], prog_name="kvcalc", standalone_mode=False)
+        return ExitCode.USAGE
+    try:
+        return int(_app()(arguments, prog_name="kvcalc", standalone_mode=False) or 0)
+    except KvcalcError as error:
+        return _fail(error.message, error.hint)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except Exception as error:
+        # Typer's own usage errors, whose classes are private since Typer 0.26, all know how to format themselves.
+        if not callable(getattr(error, "format_message", None)):
+            import traceback
+
+            traceback.print_exc()
+            print("kvcalc: this is a bug in kvcalc; please report it with the lines above", file=sys.stderr)
+            return ExitCode.BUG
+        return _usage(error, arguments)
+
+
+def _usage(error: Exception, arguments: list[str]) -> int:
+    option = str(getattr(error, "option_name", ""))
+    if option in _LATER:
+        return _fail(f"{option}: not in this version of kvcalc", "the exact size needs none")
+    message = error.format_message()  # type: ignore[attr-defined]
+    verb = arguments[0] if arguments[0] in VERB_MODULES else ""
+    return _fail(message.rstrip(".") or type(error).__name__, f"see `{' '.join(['kvcalc', verb]).strip()} --help`")
+
+
+def _fail(message: str, hint: str | None) -> int:
+    """One line for the error and one for the way out."""
+    print(f"kvcalc: error: {escape(' '.join(message.split()))}", file=sys.stderr)
+    if hint:
+        print(f"  hint: {escape(hint)}", file=sys.stderr)
+    return ExitCode.USAGE

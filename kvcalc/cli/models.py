@@ -1,0 +1,99 @@
+"""The verb `models`: list presets, show one with its sources, check a file."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from kvcalc import library
+from kvcalc.canonical import canonical_text
+from kvcalc.catalogue import ATTENTION, listing, listing_document, listing_report, model_document, model_report
+from kvcalc.cli import options as o
+from kvcalc.cli.shell import emit, write
+from kvcalc.errors import ExitCode, KvcalcError, escape, shown
+from kvcalc.yamlfile import parse, read_bytes
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+_FORMATS = (*o.FORMATS, "yaml")
+
+
+def _complete_attention(incomplete: str) -> list[str]:
+    return [word for word in ATTENTION if word.startswith(incomplete)]
+
+
+@app.command()
+def models(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Show this preset.", autocompletion=o.complete_models, show_default=False),
+    ] = None,
+    family: Annotated[str | None, typer.Option("--family", metavar="WORD", help="Only this family: llama, qwen.")] = None,
+    attention: Annotated[
+        str | None,
+        typer.Option(
+            "--attention",
+            metavar="KIND",
+            help="Only models of this class (gqa, mla, hybrid) or with such layers (sliding, cross, mamba2).",
+            autocompletion=_complete_attention,
+        ),
+    ] = None,
+    check: Annotated[str | None, typer.Option("--check", metavar="FILE", help="Say all that is wrong with a preset.")] = None,
+    format_: o.Format = None,
+    json_: o.Json = False,
+    get: o.Get = None,
+    quiet: o.Quiet = False,
+    units: o.UnitsOption = None,
+) -> None:
+    """List the presets, show one with its sources (--format yaml prints it), or check a file."""
+    asked = [word for word, value in (("NAME", name), ("--family", family), ("--check", check)) if value is not None]
+    if len(asked) > 1 or (attention is not None and (name or check)):
+        other = asked[1] if len(asked) > 1 else "--attention"
+        raise KvcalcError(f"models: {asked[0]} and {other} contradict each other")
+    if check is not None:
+        raise typer.Exit(_check(check))
+    output = o.output_of({**ctx.params, "explain": False}, terminal=sys.stdout.isatty(), formats=_FORMATS)
+    if output.form == "yaml":
+        if name is None:
+            raise KvcalcError("--format: yaml shows one preset, so it needs its NAME")
+        found = library.locate(name)
+        path = found if isinstance(found, str) else found.path
+        write(canonical_text(parse(read_bytes(path), path).data))
+        return
+    if name is not None:
+        model = library.load(name)
+        emit(output, lambda: model_document(model), lambda: model_report(model), headline=lambda _: model.origin)
+        return
+    rows = listing(family, attention)
+    names = "\n".join(row.preset for row in rows)
+    emit(output, lambda: listing_document(rows), lambda: listing_report(rows), headline=lambda _: names)
+
+
+def _check(path: str) -> int:
+    problems = library.check(path)
+    for problem in problems:
+        print(f"kvcalc: error: {problem}", file=sys.stderr)
+    if problems:
+        return ExitCode.USAGE
+    write(f"{escape(path)}: a sound preset\n")
+    for line in _advice(path):
+        print(f"{escape(path)}: {line}", file=sys.stderr)
+    return ExitCode.OK
+
+
+def _advice(path: str) -> list[str]:
+    """What is sound but not as a shipped preset has it."""
+    stem, content = os.path.splitext(os.path.basename(path))[0], read_bytes(path)
+    data = parse(content, path).data
+    found = [f"no {key}: say where the facts were read" for key in ("source", "confidence") if key not in data]
+    fault = library.name_fault(stem)
+    if fault:
+        found.append(f"{fault}, got {shown(stem)}")
+    lines = [line for line in content.decode().splitlines() if not line.startswith("#")]
+    if lines != canonical_text(data).splitlines():
+        found.append("not in canonical form: `kvcalc models FILE --format yaml` prints it")
+    return found

@@ -1,0 +1,217 @@
+"""The options that mean the same in every verb, and how their texts become values.
+
+All options arrive as text and are parsed by kvcalc's own parsers, so that a mistake reads the same whatever Typer is
+installed. Names and meanings: contract, section 3.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple
+
+import typer
+
+from kvcalc import dtypes
+from kvcalc.errors import KvcalcError, nearest, shown
+from kvcalc.fitting import Budget, Share
+from kvcalc.model import Model
+from kvcalc.request import Request, ask
+from kvcalc.units import Units, parse_integer, parse_size, parse_tokens
+from kvcalc.weights import Weights
+
+__all__ = ["FORMATS", "Output", "budget_of", "output_of", "request_of"]
+
+FORMATS = ("table", "plain", "json", "csv", "markdown")
+_MOST_GPUS = 65536
+
+
+def complete_models(incomplete: str) -> list[str]:
+    from kvcalc.library import entries
+
+    return [entry.name for entry in entries() if entry.name.startswith(incomplete.lower())]
+
+
+def complete_kv_dtypes(incomplete: str) -> list[str]:
+    return [name for name in ("auto", *dtypes.KV) if name.startswith(incomplete)]
+
+
+def complete_weights(incomplete: str) -> list[str]:
+    return [name for name in ("auto", "none", *dtypes.WEIGHTS) if name.startswith(incomplete)]
+
+
+def complete_formats(incomplete: str) -> list[str]:
+    return [name for name in FORMATS if name.startswith(incomplete)]
+
+
+def _option(*names: str, metavar: str, help: str, panel: str, complete: Any = None) -> Any:
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, autocompletion=complete)
+
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A preset's name, a YAML preset (or - for one on standard input), or a hub id that a preset names.",
+        autocompletion=complete_models,
+        show_default=False,
+    ),
+]
+
+_WORK, _CACHE, _HARDWARE, _OUTPUT = "Workload", "Cache", "Hardware", "Output"
+_Text = str | None
+
+Context = Annotated[_Text, _option("--context", "-c", metavar="TOKENS", panel=_WORK,
+    help="Tokens held per sequence: 4096, 128k (1k is 1,024) or max. Default: 4,096, or the model's limit if smaller.")]  # fmt: skip
+Batch = Annotated[_Text, _option("--batch", "-b", metavar="N", panel=_WORK,
+    help="Sequences held at the same time, over all replicas. Default: 1.")]  # fmt: skip
+EncoderTokens = Annotated[_Text, _option("--encoder-tokens", metavar="N", panel=_WORK,
+    help="Length on the encoder's side, for cross-attention.")]  # fmt: skip
+KvDtype = Annotated[_Text, _option("--kv-dtype", metavar="DTYPE", panel=_CACHE, complete=complete_kv_dtypes,
+    help="Format of keys and values. Default: auto, what the model computes in.")]  # fmt: skip
+KDtype = Annotated[_Text, _option("--k-dtype", metavar="DTYPE", panel=_CACHE, complete=complete_kv_dtypes,
+    help="Format of the keys alone.")]  # fmt: skip
+VDtype = Annotated[_Text, _option("--v-dtype", metavar="DTYPE", panel=_CACHE, complete=complete_kv_dtypes,
+    help="Format of the values alone.")]  # fmt: skip
+KvHeads = Annotated[_Text, _option("--kv-heads", metavar="N|all", panel=_CACHE,
+    help="Cached heads in every per-head attention layer, instead of the model's own.")]  # fmt: skip
+Vram = Annotated[_Text, _option("--vram", metavar="SIZE", panel=_HARDWARE,
+    help="Memory of one GPU, such as 80GB or 79.2GiB: what fits into it.")]  # fmt: skip
+KvMemory = Annotated[_Text, _option("--kv-memory", metavar="SIZE", panel=_HARDWARE,
+    help="Memory of one GPU for the cache alone, with weights and overheads already off.")]  # fmt: skip
+Utilization = Annotated[_Text, _option("--utilization", metavar="F", panel=_HARDWARE,
+    help="Share of --vram that may be used. Default: 1.0.")]  # fmt: skip
+WeightsOption = Annotated[_Text, _option("--weights", metavar="auto|none|DTYPE|SIZE", panel=_HARDWARE,
+    complete=complete_weights, help="What the whole model's weights take. Default: auto, from the preset.")]  # fmt: skip
+Overhead = Annotated[_Text, _option("--overhead", metavar="SIZE", panel=_HARDWARE,
+    help="What else takes memory on each GPU. Default: 0.")]  # fmt: skip
+Tp = Annotated[_Text, _option("--tp", metavar="N", panel=_HARDWARE, help="Tensor-parallel size.")]
+Pp = Annotated[_Text, _option("--pp", metavar="N", panel=_HARDWARE, help="Pipeline stages.")]
+Dp = Annotated[_Text, _option("--dp", metavar="N", panel=_HARDWARE, help="Replicas that share the batch.")]
+Dcp = Annotated[_Text, _option("--dcp", metavar="N", panel=_HARDWARE,
+    help="Ranks of tp that split the context between them.")]  # fmt: skip
+Gpus = Annotated[_Text, _option("--gpus", metavar="N", panel=_HARDWARE,
+    help="Number of GPUs: alone it means --tp N, else tp x pp x dp must agree.")]  # fmt: skip
+Format = Annotated[_Text, _option("--format", "-f", metavar="|".join(FORMATS), panel=_OUTPUT, complete=complete_formats,
+    help="Default: table on a terminal, plain (tab-separated) elsewhere.")]  # fmt: skip
+Json = Annotated[bool, typer.Option("--json", help="Short for --format json.", rich_help_panel=_OUTPUT)]
+Get = Annotated[_Text, _option("--get", metavar="KEY", panel=_OUTPUT,
+    help="One value of the JSON, by its dotted path: kv.bytes_total, fit.max_batch.")]  # fmt: skip
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="The one headline number, raw.", rich_help_panel=_OUTPUT)]
+UnitsOption = Annotated[_Text, _option("--units", metavar="iec|si", panel=_OUTPUT,
+    help="GiB (2^30) or GB (10^9) in text. Default: iec.")]  # fmt: skip
+Explain = Annotated[bool, typer.Option("--explain", rich_help_panel=_OUTPUT,
+    help="Each term of the sum, with its rule, numbers and source.")]  # fmt: skip
+
+Given = Mapping[str, Any]  # a verb's parameters by name, as Typer has them: texts, None where not given, and flags
+
+
+def request_of(model: Model, given: Given) -> Request:
+    """The question that the options ask about a model."""
+    return ask(
+        model,
+        context=_context(given["context"]),
+        batch=_whole(given, "batch"),
+        kv_dtype=given["kv_dtype"] or "auto",
+        k_dtype=given["k_dtype"],
+        v_dtype=given["v_dtype"],
+        kv_heads=_kv_heads(given["kv_heads"]),
+        encoder_tokens=None if given["encoder_tokens"] is None else parse_tokens(given["encoder_tokens"], "--encoder-tokens"),
+        **_layout(given),
+    )
+
+
+def _context(text: str | None) -> int | Literal["max"] | None:
+    if text is None:
+        return None
+    return "max" if text.strip().lower() == "max" else parse_tokens(text, "--context")
+
+
+def _kv_heads(text: str | None) -> int | Literal["all"] | None:
+    if text is None:
+        return None
+    return "all" if text.strip().lower() == "all" else parse_integer(text, "--kv-heads")
+
+
+def _whole(given: Given, name: str, most: int | None = None) -> int:
+    text = given[name]
+    if text is None:
+        return 1
+    return parse_integer(text, f"--{name}", most) if most else parse_integer(text, f"--{name}")
+
+
+def _layout(given: Given) -> dict[str, int]:
+    layout = {name: _whole(given, name, _MOST_GPUS) for name in ("tp", "pp", "dp", "dcp")}
+    if given["gpus"] is None:
+        return layout
+    gpus = parse_integer(given["gpus"], "--gpus", _MOST_GPUS)
+    if all(given[name] is None for name in ("tp", "pp", "dp")):
+        return layout | {"tp": gpus}
+    if layout["tp"] * layout["pp"] * layout["dp"] != gpus:
+        product = f"tp {layout['tp']} x pp {layout['pp']} x dp {layout['dp']}"
+        raise KvcalcError(f"--gpus: {gpus} contradicts {product}", "leave one of them out, or let them agree")
+    return layout
+
+
+def budget_of(given: Given) -> Budget | None:
+    """What the options say about memory; None where they say nothing."""
+    if given["kv_memory"] is not None:
+        for name in ("vram", "utilization", "weights", "overhead"):
+            if given[name] is not None:
+                raise KvcalcError(
+                    f"--kv-memory: contradicts --{name}, since it is the memory of the cache alone",
+                    "give either --kv-memory, or --vram and what comes off it",
+                )
+        return Budget(kv_memory=parse_size(given["kv_memory"], "--kv-memory"))
+    if given["vram"] is None:
+        for name in ("utilization", "weights", "overhead"):
+            if given[name] is not None:
+                raise KvcalcError(f"--{name}: has no effect without a budget", "add --vram SIZE")
+        return None
+    return Budget(
+        vram=parse_size(given["vram"], "--vram"),
+        utilization=Share.parse(given["utilization"] or "1", "--utilization"),
+        weights=_weights(given["weights"]),
+        overhead=0 if given["overhead"] is None else parse_size(given["overhead"], "--overhead", zero=True),
+    )
+
+
+def _weights(text: str | None) -> Weights:
+    word = "auto" if text is None else text.strip().lower()
+    if word == "auto":
+        return "auto"
+    if word == "none":
+        return "none"
+    if word[:1].isdigit():
+        return parse_size(word, "--weights", zero=True)
+    return dtypes.find(word, dtypes.WEIGHTS, "--weights")
+
+
+class Output(NamedTuple):
+    """How the answer is wanted: `form` is one of FORMATS, `get` or `quiet`."""
+
+    form: str
+    key: str
+    units: Units
+    explain: bool
+
+
+def output_of(given: Given, *, terminal: bool, formats: tuple[str, ...] = FORMATS) -> Output:
+    """How to answer. Options that ask for two outputs at once contradict each other."""
+    wanted = {"--quiet": given["quiet"], "--get": given["get"] is not None, "--json": given["json_"]}
+    wanted["--format"] = given["format_"] is not None and not (given["json_"] and given["format_"] == "json")
+    asked = [name for name, present in wanted.items() if present]
+    if len(asked) > 1:
+        raise KvcalcError(f"{asked[0]}: contradicts {asked[1]}, since each asks for an output of its own")
+    form = {"--quiet": "quiet", "--get": "get", "--json": "json"}.get(asked[0]) if asked else None
+    form = form or given["format_"] or ("table" if terminal else "plain")
+    if form not in (*formats, "quiet", "get"):
+        raise KvcalcError(f"--format: expected one of {', '.join(formats)}, got {shown(form)}", _meant(form, formats))
+    units: str = given["units"] or "iec"
+    if units not in ("iec", "si"):
+        raise KvcalcError(f"--units: expected iec or si, got {shown(units)}")
+    if given["explain"] and form in ("quiet", "get", "csv"):
+        raise KvcalcError(f"--explain: contradicts {asked[0] if asked else '--format csv'}, which has no room for it")
+    return Output(form, given["get"] or "", "si" if units == "si" else "iec", given["explain"])
+
+
+def _meant(word: str, among: tuple[str, ...]) -> str | None:
+    close = nearest(word, among, 1)
+    return f"did you mean {close[0]}?" if close else None

@@ -1,0 +1,75 @@
+"""What every verb needs from the world: a model read from somewhere, and text written to standard output."""
+
+import os
+import sys
+from collections.abc import Callable
+
+from kvcalc import library
+from kvcalc.cli.options import Output
+from kvcalc.document import Value, pick
+from kvcalc.errors import KvcalcError
+from kvcalc.model import Model
+from kvcalc.report import Report
+from kvcalc.yamlfile import MOST_FILE_BYTES
+
+__all__ = ["emit", "load_model", "write"]
+
+
+def load_model(source: str) -> Model:
+    """The model that a MODEL argument names; `-` is a preset on standard input."""
+    if source != "-":
+        return library.load(source)
+    content = sys.stdin.buffer.read(MOST_FILE_BYTES + 1)
+    if len(content) > MOST_FILE_BYTES:
+        raise KvcalcError(f"<stdin>: expected at most {MOST_FILE_BYTES:,} bytes")
+    return library.load_text(content, "<stdin>")
+
+
+def emit(
+    output: Output,
+    document: Callable[[], dict[str, Value]],
+    report: Callable[[], Report],
+    headline: Callable[[dict[str, Value]], Value],
+) -> None:
+    """Write an answer in the form that was asked for. Each renderer is imported only when it is used.
+
+    `headline` picks what --quiet prints from the document.
+    """
+    match output.form:
+        case "table":
+            from kvcalc.render import table
+
+            write(table.render(report(), output.units))
+        case "plain":
+            from kvcalc.render import plain
+
+            write(plain.render(report(), output.units))
+        case "markdown":
+            from kvcalc.render import markdown
+
+            write(markdown.render(report(), output.units))
+        case "json":
+            from kvcalc.render.data import as_json
+
+            write(as_json(document()))
+        case "csv":
+            from kvcalc.render.data import as_csv
+
+            write(as_csv([document()]))
+        case form:
+            from kvcalc.render.data import raw
+
+            value = headline(document()) if form == "quiet" else pick(document(), output.key)
+            write(raw(value) + "\n")
+
+
+def write(text: str) -> None:
+    """Write a result. A reader that has gone away is no failure: `kvcalc ... | head -1` must not read as "no"."""
+    try:
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="backslashreplace")  # a name may hold what an ASCII locale cannot show
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered must not raise again when Python closes the stream at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,64 @@
+"""The default verb: the size of a model's cache, and the largest batch that fits."""
+
+import sys
+
+import typer
+
+from kvcalc.cli import options as o
+from kvcalc.cli.shell import emit, load_model
+from kvcalc.document import Value, pick, size_document
+from kvcalc.errors import ExitCode
+from kvcalc.fitting import fit
+from kvcalc.report import Report, size_report
+from kvcalc.request import warnings
+from kvcalc.sizing import measure
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def size(
+    ctx: typer.Context,
+    model: o.ModelArgument,
+    context: o.Context = None,
+    batch: o.Batch = None,
+    encoder_tokens: o.EncoderTokens = None,
+    kv_dtype: o.KvDtype = None,
+    k_dtype: o.KDtype = None,
+    v_dtype: o.VDtype = None,
+    kv_heads: o.KvHeads = None,
+    vram: o.Vram = None,
+    kv_memory: o.KvMemory = None,
+    utilization: o.Utilization = None,
+    weights: o.WeightsOption = None,
+    overhead: o.Overhead = None,
+    tp: o.Tp = None,
+    pp: o.Pp = None,
+    dp: o.Dp = None,
+    dcp: o.Dcp = None,
+    gpus: o.Gpus = None,
+    format_: o.Format = None,
+    json_: o.Json = False,
+    get: o.Get = None,
+    quiet: o.Quiet = False,
+    units: o.UnitsOption = None,
+    explain: o.Explain = False,
+) -> None:
+    """Size of the KV cache, and the largest batch that fits (the default command)."""
+    given = ctx.params
+    output = o.output_of(given, terminal=sys.stdout.isatty())
+    budget = o.budget_of(given)
+    request = o.request_of(load_model(model), given)
+    sized = measure(request)
+    fitted = None if budget is None else fit(sized, budget)
+
+    def document() -> dict[str, Value]:
+        return size_document(sized, budget, fitted, warnings(request), explain=explain)
+
+    def report() -> Report:
+        return size_report(sized, fitted, warnings(request), explain=explain)
+
+    emit(output, document, report, headline=lambda document: pick(document, "kv.bytes_total"))
+    raise typer.Exit(ExitCode.OK if fitted is None or fitted.fits else ExitCode.NO)

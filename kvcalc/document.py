@@ -1,0 +1,232 @@
+"""The answer as a tree of plain values: what --json prints, --get picks from and CSV flattens (contract, section 4).
+
+Keys never change meaning within `/1`. Integers under a key with `bytes` are bytes.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from kvcalc.errors import KvcalcError, nearest, shown
+from kvcalc.explain import terms
+from kvcalc.fitting import Budget, Fit
+from kvcalc.formula import attention_tokens, recurrent_state
+from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Model, Recurrent, Shared, attention_class, kind
+from kvcalc.request import Request
+from kvcalc.sizing import Group, Size
+from kvcalc.version import __version__
+
+__all__ = ["Value", "flat", "model_values", "pick", "size_document"]
+
+Value: TypeAlias = "str | int | float | bool | None | list[Value] | dict[str, Value]"
+
+
+def size_document(
+    size: Size, budget: Budget | None, fit: Fit | None, warnings: list[str], *, explain: bool = False
+) -> dict[str, Value]:
+    """The document of the default verb; `explain` adds the terms of the sum."""
+    document: dict[str, Value] = {
+        "schema": "kvcalc.size/1",
+        "kvcalc_version": __version__,
+        "model": model_values(size.request.facts),
+        "request": _request(size.request, budget),
+        "warnings": list(warnings),
+        "kv": _kv(size),
+        "textbook": _textbook(size),
+        "fit": None if fit is None else _fit(fit, size),
+        "engine": None,
+    }
+    if explain:
+        document["explain"] = [dict(term._asdict()) for term in terms(size, fit)]
+    return document
+
+
+def model_values(model: Model) -> dict[str, Value]:
+    """A model's facts. What differs by layer is null here and stands under kv.layers."""
+    attending = _attending(model)
+    return {
+        "id": model.ids[0] if model.ids else None,
+        "ids": list(model.ids),
+        "preset": model.origin,
+        "name": model.name,
+        "family": model.family,
+        "model_type": model.model_type,
+        "source": model.source,
+        "confidence": model.confidence,
+        "layers": len(model.layers),
+        "heads": _same(cache.heads for cache in attending),
+        "kv_heads": _same(cache.kv_heads if isinstance(cache, Attention) else 1 for cache in attending),
+        "head_dim": _same(width for cache in attending for width in _cached_widths(cache)),
+        "attention": attention_class(model),
+        "max_context": model.max_context,
+        "parameters": model.parameters,
+        "active_parameters": model.active_parameters,
+        "dtype": model.dtype.name,
+        "weights_dtype": (model.weights_dtype or model.dtype).name,
+        "kv_dtype": model.kv_dtype.name if model.kv_dtype else None,
+        "state_dtype": model.state_dtype.name if model.state_dtype else None,
+        "draft_layers": len(model.draft),
+    }
+
+
+def _attending(model: Model) -> list[Attention | Latent | Compressed]:
+    """The caches that heads look at, pruned layers left out."""
+    caches: list[Attention | Latent | Compressed] = []
+    for cache in dict.fromkeys(model.caches()):
+        if isinstance(cache, Latent | Compressed) or (isinstance(cache, Attention) and cache.kv_heads):
+            caches.append(cache)
+    return caches
+
+
+def _cached_widths(cache: Attention | Latent | Compressed) -> tuple[int, ...]:
+    match cache:
+        case Attention(k_dim=k_dim, v_dim=v_dim):
+            return (k_dim, v_dim) if v_dim else (k_dim,)
+        case Latent(rank=rank, rope=rope):
+            return (rank + rope,)
+        case Compressed(dim=dim):
+            return (dim,)
+
+
+def _same(values: Iterator[int]) -> int | None:
+    """The value that all share, or None."""
+    different = set(values)
+    return different.pop() if len(different) == 1 else None
+
+
+def _request(request: Request, budget: Budget | None) -> dict[str, Value]:
+    layout = request.layout
+    values: dict[str, Value] = {
+        "context": request.context,
+        "batch": request.batch,
+        "k_dtype": request.widths.k.name,
+        "v_dtype": request.widths.v.name,
+        "state_dtype": request.widths.state.name,
+        "kv_heads": request.kv_heads,
+        "encoder_tokens": request.encoder_tokens,
+        "engine": None,
+        "engine_version": None,
+        "block_size": None,
+        **{"tp": layout.tp, "pp": layout.pp, "dp": layout.dp, "dcp": layout.dcp, "gpus": layout.gpus},
+    }
+    if budget is not None:
+        weights = budget.weights if isinstance(budget.weights, str | int) else budget.weights.name
+        counted = budget.kv_memory is None
+        values |= {
+            "vram_bytes": budget.vram,
+            "kv_memory_bytes": budget.kv_memory,
+            "utilization": budget.utilization.part / budget.utilization.of if counted else None,
+            "weights": weights if counted else None,
+            "overhead_bytes": budget.overhead if counted else None,
+        }
+    return values
+
+
+def _kv(size: Size) -> dict[str, Value]:
+    return {
+        "bytes_per_token": size.bytes_per_token,
+        "bytes_per_token_below_windows": size.growing.per_token,
+        "fixed_bytes_per_sequence": size.fixed_bytes_per_sequence,
+        "bytes_per_sequence": size.bytes_per_sequence,
+        "bytes_total": size.bytes_total,
+        "bytes_total_per_gpu": size.bytes_per_gpu,
+        "layers": [_group(group, size.request) for group in size.groups],
+    }
+
+
+def _group(group: Group, request: Request) -> dict[str, Value]:
+    """One group of equal caches. Bytes are those of the whole group, so that the groups add up to the model."""
+    values: dict[str, Value] = {
+        "kind": kind(group.cache),
+        "count": group.copies,
+        "kv_heads": None,
+        "k_dim": None,
+        "v_dim": None,
+        "window": None,
+        **_cache_values(group.cache, request),
+        "bytes_per_token": group.slope.per_token,
+        "fixed_bytes_per_sequence": group.fixed_bytes,
+        "bytes_per_sequence": group.bytes_per_sequence,
+    }
+    return values
+
+
+def _cache_values(cache: Cache, request: Request) -> dict[str, Value]:
+    match cache:
+        case Attention(reach=reach):
+            values: dict[str, Value] = {"kv_heads": cache.kv_heads, "k_dim": cache.k_dim, "v_dim": cache.v_dim}
+            if reach in ("sliding", "chunked"):
+                values["window"] = cache.span
+            if reach == "cross":
+                values["encoder_tokens"] = attention_tokens(cache, request.context, request.encoder_tokens)
+            return values
+        case Latent():
+            return {"kv_heads": 1, "k_dim": cache.rank + cache.rope, "v_dim": 0, "rank": cache.rank, "rope": cache.rope}
+        case Indexer():
+            return {"kv_heads": 1, "k_dim": cache.dim, "v_dim": 0, "store": cache.store}
+        case Compressed():
+            return {"kv_heads": 1, "k_dim": cache.dim, "v_dim": 0, "ratio": cache.ratio, "indexer_dim": cache.indexer}
+        case Recurrent():
+            state = recurrent_state(cache)
+            return {
+                "recurrent_kind": cache.kind,
+                "conv_elements": state.conv_width * state.columns,
+                "conv_dtype": request.widths.conv.name,
+                "state_elements": state.state,
+                "state_dtype": request.widths.state.name if state.state else None,
+            }
+        case Shared(of=of):
+            return {"shares": kind(of)} | _cache_values(of, request)
+
+
+def _textbook(size: Size) -> Value:
+    if size.textbook is None:
+        return None
+    return dict(size.textbook._asdict())
+
+
+def _fit(fit: Fit, size: Size) -> dict[str, Value]:
+    room, counted = fit.room, fit.room.vram is not None
+    return {
+        "vram_bytes_per_gpu": room.vram,
+        "gpus": size.request.layout.gpus if counted else None,
+        "utilization": room.utilization.part / room.utilization.of if room.utilization else None,
+        "weights_bytes_per_gpu": room.weights,
+        "overhead_bytes_per_gpu": room.overhead,
+        "kv_budget_bytes_per_gpu": room.kv_budget,
+        "kv_bytes_per_gpu": fit.kv_asked,
+        "max_batch": fit.max_batch,
+        "max_context": fit.max_context,
+        "capacity_tokens": fit.capacity_tokens,
+        "fits": fit.fits,
+        "binding": fit.binding,
+        "context_binding": fit.context_binding,
+        "gpus_for_weights": room.gpus_for_weights,
+    }
+
+
+def pick(document: Mapping[str, Value], path: str) -> Value:
+    """The value at a dotted path; a number picks from a list. Raises KvcalcError for a path that is not there."""
+    value: Value = dict(document)
+    for i, part in enumerate(parts := path.split(".")):
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isascii() and part.isdigit() and int(part[:9]) < len(value):
+            value = value[int(part[:9])]
+        elif value is None and parts[0] == "fit" and i == 1:
+            raise KvcalcError(f"--get: {shown(path)} needs a budget", "add --vram SIZE or --kv-memory SIZE")
+        else:
+            close = nearest(path, known := [key for key, _ in flat(document)])
+            raise KvcalcError(
+                f"--get: no value is called {shown(path)}",
+                f"did you mean {' or '.join(close)}?" if close else f"such as {', '.join(known[:3])}; --json shows all",
+            )
+    return value
+
+
+def flat(values: Mapping[str, Value], prefix: str = "") -> Iterator[tuple[str, Value]]:
+    """Every single value with its dotted path, lists left out."""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        elif not isinstance(value, list):
+            yield prefix + key, value

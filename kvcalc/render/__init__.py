@@ -1,0 +1,1 @@
+"""Renderers: a report or a document in, text out. Only `table` knows rich."""

@@ -1,0 +1,32 @@
+"""Documents as JSON and CSV: values exactly, for programs."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from kvcalc.document import Value, flat
+
+__all__ = ["as_csv", "as_json", "raw"]
+
+
+def as_json(document: Mapping[str, Value]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=True) + "\n"
+
+
+def as_csv(documents: Sequence[Mapping[str, Value]]) -> str:
+    """One line of dotted keys and one line for each document, lists left out."""
+    import csv
+    import io
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for i, document in enumerate(documents):
+        values = dict(flat(document))
+        if not i:
+            writer.writerow(values)
+        writer.writerow("" if value is None else raw(value) for value in values.values())
+    return out.getvalue()
+
+
+def raw(value: Value) -> str:
+    """One value for a shell: text and numbers as they are, null, true and lists as JSON has them."""
+    return value if isinstance(value, str) else json.dumps(value)

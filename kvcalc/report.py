@@ -1,0 +1,225 @@
+"""Results as titled sections of cells, without knowing how they will be drawn. Renderers take it from here."""
+
+from typing import NamedTuple
+
+from kvcalc.explain import cache_name, terms
+from kvcalc.fitting import Fit
+from kvcalc.formula import recurrent_state
+from kvcalc.model import Attention, Compressed, Indexer, Latent, Model, Recurrent, Shared, attention_class
+from kvcalc.sizing import Group, Size
+from kvcalc.units import format_count
+
+__all__ = ["Bytes", "Cell", "Part", "Report", "Section", "group_rows", "model_facts", "size_report"]
+
+
+class Bytes(NamedTuple):
+    """An amount of memory: people read it with a unit, scripts as the number."""
+
+    amount: int
+
+
+Cell = str | Bytes
+
+
+class Section(NamedTuple):
+    """Rows of cells. `columns` are their headings; an empty one heads labels."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Cell, ...]]
+
+
+class Part(NamedTuple):
+    """One part of a GPU's memory, for the bar: what it is, and its bytes."""
+
+    name: str
+    amount: int
+
+
+class Report(NamedTuple):
+    """`title` and `facts` are the model in one line; `bar` is the memory of one GPU, part by part, beside its whole."""
+
+    sections: list[Section]
+    title: str = ""
+    facts: list[str] = []
+    bar: list[Part] = []
+    whole: int = 0
+    verdict: str = ""
+    fits: bool | None = None
+    notes: list[str] = []
+    warnings: list[str] = []
+
+
+def size_report(size: Size, fit: Fit | None, warnings: list[str], *, explain: bool) -> Report:
+    """The default verb's answer."""
+    sections = [_sizes(size)]
+    if len(size.groups) > 1 or size.fixed_bytes_per_sequence:
+        sections.append(group_rows(size))
+    bar: list[Part] = []
+    if fit is not None:
+        bar = _memory(fit)
+        sections += [Section("memory of one GPU", ("", ""), [(p.name, Bytes(p.amount)) for p in bar]), _limits(fit, size)]
+    if explain:
+        rows: list[tuple[Cell, ...]] = [(t.name, f"{t.sum} = {t.bytes:,} B", t.source) for t in terms(size, fit)]
+        sections.append(Section("explanation", ("term", "sum", "rule and source"), rows))
+    return Report(
+        title=size.request.facts.name,
+        facts=model_facts(size.request.facts),
+        sections=sections,
+        bar=bar,
+        whole=0 if fit is None else fit.room.vram or fit.room.kv_budget,
+        verdict="" if fit is None else _verdict(fit, size),
+        fits=None if fit is None else fit.fits,
+        notes=_notes(size, fit),
+        warnings=warnings,
+    )
+
+
+def model_facts(model: Model) -> list[str]:
+    """The model in one line."""
+    facts = [attention_class(model), f"{len(model.layers)} layers"]
+    per_head = {(c.heads, c.kv_heads) for c in model.caches() if isinstance(c, Attention) and c.kv_heads}
+    if len(per_head) == 1:
+        heads, kv_heads = next(iter(per_head))
+        facts.append(f"{heads} query heads, {kv_heads} KV {'head' if kv_heads == 1 else 'heads'}")
+    if model.parameters:
+        active = f" ({format_count(model.active_parameters)} active)" if model.active_parameters else ""
+        facts.append(f"{format_count(model.parameters)} parameters{active}")
+    facts.append(model.dtype.name)
+    facts.append(f"limit {model.max_context:,} tokens" if model.max_context else "no published limit")
+    return facts
+
+
+def _sizes(size: Size) -> Section:
+    """The two sizes side by side."""
+    request, textbook = size.request, size.textbook
+    context = f"{request.context:,} tokens"
+    rows: list[tuple[Cell, Cell | None]] = [("per token", Bytes(size.bytes_per_token))]
+    if size.growing != size.slope:
+        rows.append(("below windows", Bytes(size.growing.per_token)))
+    if size.fixed_bytes_per_sequence:
+        rows.append(("fixed part", Bytes(size.fixed_bytes_per_sequence)))
+    right: dict[Cell, int] = {}
+    if textbook is not None:
+        right = {"per token": textbook.bytes_per_token, context: textbook.bytes_per_sequence}
+        right[f"batch {request.batch:,}"] = textbook.bytes_total
+    rows.append((context, Bytes(size.bytes_per_sequence)))
+    if request.batch > 1:
+        rows.append((f"batch {request.batch:,}", Bytes(size.bytes_total)))
+    if request.layout.gpus > 1:
+        rows.append((f"fullest of {request.layout.gpus:,} GPUs", Bytes(size.bytes_per_gpu)))
+    columns = ("", f"the model caches ({_cached_heads(size)})", f"textbook formula ({_textbook_heads(size)})")
+    if textbook is None:
+        return Section("KV cache", columns[:2], [(label, cell or "") for label, cell in rows])
+    return Section(
+        "KV cache",
+        columns,
+        [(label, cell or "", Bytes(right[label]) if label in right else "") for label, cell in rows],
+    )
+
+
+def _cached_heads(size: Size) -> str:
+    kv_heads = {c.kv_heads for c in size.request.model.caches() if isinstance(c, Attention) and c.kv_heads}
+    if any(isinstance(c, Latent) for c in size.request.model.caches()):
+        return "a latent for all heads"
+    if not kv_heads:
+        return "a state"
+    low, high = min(kv_heads), max(kv_heads)
+    return f"{low} KV head" + ("s" if low > 1 else "") if low == high else f"{low} to {high} KV heads"
+
+
+def _textbook_heads(size: Size) -> str:
+    caches = size.request.model.caches()
+    heads = {c.heads for c in caches if isinstance(c, Latent | Compressed) or (isinstance(c, Attention) and c.kv_heads)}
+    if not heads:
+        return ""
+    return f"{min(heads)} heads" if len(heads) == 1 else f"{min(heads)} to {max(heads)} heads"
+
+
+def group_rows(size: Size) -> Section:
+    """What each group of equal caches keeps."""
+    rows: list[tuple[Cell, ...]] = [
+        (f"{group.copies} x {cache_name(group.cache)}", _detail(group, size), Bytes(group.slope.per_token),
+         Bytes(group.bytes_per_sequence))
+        for group in size.groups
+    ]  # fmt: skip
+    return Section("layers", ("layers", "each keeps", "per token", "per sequence"), rows)
+
+
+def _detail(group: Group, size: Size) -> str:
+    widths = size.request.widths
+    match group.cache:
+        case Attention(kv_heads=kv_heads, k_dim=k_dim, v_dim=v_dim):
+            dims = f"{k_dim}" if v_dim in (k_dim, 0) else f"({k_dim} + {v_dim})"
+            return f"{kv_heads} KV {'head' if kv_heads == 1 else 'heads'} x {dims}"
+        case Latent():
+            return f"{group.cache.rank + group.cache.rope} for all heads"
+        case Indexer(dim=dim, store=store):
+            return f"{dim} in {store}" if store else f"{dim}"
+        case Compressed(ratio=ratio, dim=dim, indexer=indexer):
+            return f"{dim + indexer} every {ratio} tokens"
+        case Recurrent():
+            state = recurrent_state(group.cache)
+            parts = [f"state in {widths.state.name}"] if state.state else []
+            return " + ".join(parts + ([f"convolution in {widths.conv.name}"] if state.columns else []))
+        case Shared():
+            return "nothing of its own"
+
+
+def _memory(fit: Fit) -> list[Part]:
+    """Parts that add up to the memory given: what is missing stands as a negative rest."""
+    room = fit.room
+    rest = room.kv_budget - fit.kv_asked
+    parts = [Part("KV cache asked for", fit.kv_asked), Part("free" if rest >= 0 else "missing", rest)]
+    if room.vram is None:
+        return [*parts, Part("KV memory given", room.kv_budget)]
+    before = [Part("weights", room.weights or 0), Part("overhead", room.overhead or 0)]
+    if room.idle:
+        before.insert(0, Part(f"left by utilization {room.utilization}", room.idle))
+    return [*before, *parts, Part("VRAM given", room.vram)]
+
+
+def _limits(fit: Fit, size: Size) -> Section:
+    request = size.request
+    rows: list[tuple[Cell, ...]] = [
+        (f"largest batch at {request.context:,} tokens", _number(fit.max_batch), f"bound by {fit.binding}"),
+        (f"largest context at batch {request.batch:,}", _number(fit.max_context), f"bound by {fit.context_binding}"),
+        ("capacity in tokens", _number(fit.capacity_tokens), ""),
+    ]
+    return Section("what fits", ("", "", ""), rows)
+
+
+def _number(number: int | None) -> str:
+    return "no limit" if number is None else f"{number:,}"
+
+
+def _verdict(fit: Fit, size: Size) -> str:
+    request, room = size.request, fit.room
+    asked = f"batch {request.batch:,} at {request.context:,} tokens"
+    if fit.fits:
+        return f"fits: {asked}"
+    if room.vram is not None and room.kv_budget <= 0:
+        text = f"does not fit: weights and overhead alone take all of the memory that {request.layout.gpus:,} GPU"
+        text += "s may use" if request.layout.gpus > 1 else " may use"
+        if room.gpus_for_weights is None:
+            return f"{text}; the overhead leaves no room for weights on any number of such GPUs"
+        return f"{text}; {room.gpus_for_weights:,} such GPUs (tp x pp) would hold the weights"
+    return f"does not fit: {asked}"
+
+
+def _notes(size: Size, fit: Fit | None) -> list[str]:
+    request, widths = size.request, size.request.widths
+    kv = widths.k.name if widths.k == widths.v else f"{widths.k.name} and V in {widths.v.name}"
+    found = [f"K and V in {kv}" if widths.k == widths.v else f"K in {kv}"]
+    states = [c for c in request.model.caches() if isinstance(c, Recurrent) and recurrent_state(c).state]
+    if states and request.model.state_dtype is None:
+        found.append("recurrent state in fp32, since the model's configuration states no dtype")
+    elif states:
+        found.append(f"recurrent state in {widths.state.name}, as the model's configuration states")
+    if request.encoder_tokens is not None:
+        found.append(f"{request.encoder_tokens:,} encoder tokens")
+    layout = request.layout
+    if layout.gpus > 1:
+        dcp = f", dcp {layout.dcp}" if layout.dcp > 1 else ""
+        found.append(f"tp {layout.tp}, pp {layout.pp}, dp {layout.dp}{dcp}")
+    return found
