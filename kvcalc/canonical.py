@@ -17,4 +17,7 @@ def canonical_text(data: Mapping[object, object]) -> str:
         value = ordered.get(key)
         if isinstance(value, str):
             ordered[key] = notation.fold(notation.expand(value))
-    return str(yaml.safe_dump(ordered, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110))
+    # "None" writes the innermost mappings and lists in one line; without any, the preset itself would be the innermost.
+    nested = any(isinstance(value, dict | list) for value in ordered.values())
+    style = None if nested else False
+    return str(yaml.safe_dump(ordered, sort_keys=False, default_flow_style=style, allow_unicode=True, width=110))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from kvcalc.errors import KvcalcError, nearest, shown
 from kvcalc.explain import terms
 from kvcalc.fitting import Budget, Fit
-from kvcalc.formula import attention_tokens, recurrent_state
+from kvcalc.formula import attention_tokens, has_state, recurrent_state
 from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Model, Recurrent, Shared, attention_class, kind
 from kvcalc.request import Request
 from kvcalc.sizing import Group, Size
@@ -100,7 +100,7 @@ def _request(request: Request, budget: Budget | None) -> dict[str, Value]:
         "batch": request.batch,
         "k_dtype": request.widths.k.name,
         "v_dtype": request.widths.v.name,
-        "state_dtype": request.widths.state.name,
+        "state_dtype": request.widths.state.name if has_state(request.model) else None,
         "kv_heads": request.kv_heads,
         "encoder_tokens": request.encoder_tokens,
         "engine": None,
@@ -124,7 +124,8 @@ def _request(request: Request, budget: Budget | None) -> dict[str, Value]:
 def _kv(size: Size) -> dict[str, Value]:
     return {
         "bytes_per_token": size.bytes_per_token,
-        "bytes_per_token_below_windows": size.growing.per_token,
+        "bytes_per_token_below_windows": size.slope_below.per_token,
+        "bytes_per_token_past_windows": size.slope_past.per_token,
         "fixed_bytes_per_sequence": size.fixed_bytes_per_sequence,
         "bytes_per_sequence": size.bytes_per_sequence,
         "bytes_total": size.bytes_total,

@@ -7,6 +7,7 @@ from kvcalc.fitting import Fit
 from kvcalc.formula import attention_tokens, recurrent_state
 from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, RecurrentKind, Shared
 from kvcalc.sizing import Group, Size
+from kvcalc.units import many
 
 __all__ = ["Term", "cache_name", "terms"]
 
@@ -43,7 +44,7 @@ def terms(size: Size, fit: Fit | None) -> list[Term]:
     found.append(
         Term(
             "batch",
-            f"{request.batch:,} sequences x {size.bytes_per_sequence:,} B",
+            f"{many(request.batch, 'sequence')} x {size.bytes_per_sequence:,} B",
             size.bytes_total,
             "each sequence keeps its own cache",
         )
@@ -61,7 +62,7 @@ def terms(size: Size, fit: Fit | None) -> list[Term]:
 def _group(group: Group, size: Size) -> Term:
     request, cache = size.request, group.cache
     k, v = request.widths.k, request.widths.v
-    layers = f"{group.copies:,} layers x "
+    layers = f"{many(group.copies, 'layer')} x "
     match cache:
         case Attention():
             tokens = attention_tokens(cache, request.context, request.encoder_tokens)
@@ -167,7 +168,7 @@ def _attention_source(cache: Attention) -> str:
 def _per_gpu(size: Size) -> Term:
     request, layout = size.request, size.request.layout
     local = size.rank_bytes(request.context)
-    sum_ = f"{request.sequences_per_replica:,} sequences x {local:,} B"
+    sum_ = f"{many(request.sequences_per_replica, 'sequence')} x {local:,} B"
     source = (
         f"tp {layout.tp} splits heads (whole latents and at least one head stay on each), pp {layout.pp} splits layers, "
         f"dp {layout.dp} splits the batch, dcp {layout.dcp} splits tokens"

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias, assert_never
 
 from kvcalc.dtypes import DType, packed_bytes, row_bytes
 from kvcalc.errors import KvcalcError
-from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Recurrent, Shared
+from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
 from kvcalc.units import ceil_div
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "attending",
     "attention_tokens",
     "fixed",
+    "has_state",
     "head_dims",
     "recurrent_state",
     "size",
@@ -97,6 +98,11 @@ def recurrent_state(cache: Recurrent) -> State:
             return State(2 * cache.width, 1, 3 * cache.width)
         case _:
             assert_never(cache.kind)
+
+
+def has_state(model: Model) -> bool:
+    """Some layer keeps a recurrent state, so that the state's dtype matters."""
+    return any(isinstance(cache, Recurrent) and recurrent_state(cache).state for cache in set(model.caches()))
 
 
 def attention_tokens(cache: Attention, tokens: int, encoder_tokens: int | None) -> int:

@@ -102,7 +102,11 @@ def _find(name: str, used: tuple[str, ...]) -> Entry:
             raise KvcalcError(f"{shown(name)} could be {matches[0].path} or {matches[1].path}", "rename one of them")
         if matches:
             return matches[0]
-    close = nearest(squash(name), known := {squash(e.name): e.name for e in entries()})
+    by_id = None if used else _find_model_name(name)
+    if by_id is not None:
+        return by_id
+    known = {squash(entry.name): entry.name for entry in entries()}
+    close = nearest(squash(name), known)
     hint = f"did you mean {' or '.join(known[c] for c in close)}?" if close else "`kvcalc models` lists all presets"
     raise KvcalcError(f"no preset is called {shown(name)}", hint)
 
@@ -116,18 +120,32 @@ def load_entry(entry: Entry) -> Model:
 
 
 def _find_hub_id(hub_id: str) -> Entry:
-    """The preset that gives `hub_id` as its own. Only files that contain the text are parsed."""
-    wanted = hub_id.lower()
-    for entry in entries():
-        if wanted.encode() not in read_bytes(entry.path).lower():
-            continue
-        if wanted in (one.lower() for one in load_entry(entry).ids):
+    """The preset that gives `hub_id` as its own."""
+    for entry, ids in _with_id(hub_id):
+        if hub_id.lower() in ids:
             return entry
-    if re.fullmatch(r"[\w.-]+/[\w.-]+", hub_id) and not hub_id.startswith("."):
-        tail = nearest(squash(hub_id.split("/")[1]), known := {squash(e.name): e.name for e in entries()})
-        hint = f"the nearest presets are {', '.join(known[c] for c in tail)}" if tail else "`kvcalc models` lists all"
-        raise KvcalcError(f"no preset has the hub id {shown(hub_id)}", hint)
-    raise KvcalcError(f"{escape(hub_id)}: no such file")
+    if not re.fullmatch(r"\w[\w.-]*/[\w.-]+", hub_id):
+        raise KvcalcError(f"{escape(hub_id)}: no such file")
+    known = {squash(entry.name): entry.name for entry in entries()}
+    close = nearest(squash(hub_id.split("/")[1]), known)
+    hint = f"the nearest presets are {', '.join(known[c] for c in close)}" if close else "`kvcalc models` lists all presets"
+    raise KvcalcError(f"no preset has the hub id {shown(hub_id)}", hint)
+
+
+def _find_model_name(name: str) -> Entry | None:
+    """The preset with a hub id that ends in `name`: `deepseek-r1` for deepseek-ai/DeepSeek-R1."""
+    for entry, ids in _with_id("/" + name):
+        if any(one.split("/")[-1] == name.lower() for one in ids):
+            return entry
+    return None
+
+
+def _with_id(text: str) -> Iterator[tuple[Entry, list[str]]]:
+    """The presets with their hub ids in lower case. Only files that contain `text` are parsed."""
+    wanted = text.lower().encode()
+    for entry in entries():
+        if wanted in read_bytes(entry.path).lower():
+            yield entry, [one.lower() for one in load_entry(entry).ids]
 
 
 def load_file(path: str) -> Model:

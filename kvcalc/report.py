@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from kvcalc.explain import cache_name, terms
 from kvcalc.fitting import Fit
-from kvcalc.formula import recurrent_state
+from kvcalc.formula import has_state, recurrent_state
 from kvcalc.model import Attention, Compressed, Indexer, Latent, Model, Recurrent, Shared, attention_class
 from kvcalc.sizing import Group, Size
-from kvcalc.units import format_count
+from kvcalc.units import format_count, many
 
 __all__ = ["Bytes", "Cell", "Part", "Report", "Section", "group_rows", "model_facts", "size_report"]
 
@@ -81,7 +81,7 @@ def model_facts(model: Model) -> list[str]:
     per_head = {(c.heads, c.kv_heads) for c in model.caches() if isinstance(c, Attention) and c.kv_heads}
     if len(per_head) == 1:
         heads, kv_heads = next(iter(per_head))
-        facts.append(f"{heads} query heads, {kv_heads} KV {'head' if kv_heads == 1 else 'heads'}")
+        facts.append(f"{heads} query heads, {many(kv_heads, 'KV head')}")
     if model.parameters:
         active = f" ({format_count(model.active_parameters)} active)" if model.active_parameters else ""
         facts.append(f"{format_count(model.parameters)} parameters{active}")
@@ -95,8 +95,9 @@ def _sizes(size: Size) -> Section:
     request, textbook = size.request, size.textbook
     context = f"{request.context:,} tokens"
     rows: list[tuple[Cell, Cell | None]] = [("per token", Bytes(size.bytes_per_token))]
-    if size.growing != size.slope:
-        rows.append(("below windows", Bytes(size.growing.per_token)))
+    if size.slope_below != size.slope_past:  # a slope other than that at the asked context
+        other = {"below windows": size.slope_below, "past windows": size.slope_past}
+        rows += [(label, Bytes(rate.per_token)) for label, rate in other.items() if rate != size.slope]
     if size.fixed_bytes_per_sequence:
         rows.append(("fixed part", Bytes(size.fixed_bytes_per_sequence)))
     right: dict[Cell, int] = {}
@@ -125,7 +126,7 @@ def _cached_heads(size: Size) -> str:
     if not kv_heads:
         return "a state"
     low, high = min(kv_heads), max(kv_heads)
-    return f"{low} KV head" + ("s" if low > 1 else "") if low == high else f"{low} to {high} KV heads"
+    return many(low, "KV head") if low == high else f"{low} to {high} KV heads"
 
 
 def _textbook_heads(size: Size) -> str:
@@ -151,7 +152,7 @@ def _detail(group: Group, size: Size) -> str:
     match group.cache:
         case Attention(kv_heads=kv_heads, k_dim=k_dim, v_dim=v_dim):
             dims = f"{k_dim}" if v_dim in (k_dim, 0) else f"({k_dim} + {v_dim})"
-            return f"{kv_heads} KV {'head' if kv_heads == 1 else 'heads'} x {dims}"
+            return f"{many(kv_heads, 'KV head')} x {dims}"
         case Latent():
             return f"{group.cache.rank + group.cache.rope} for all heads"
         case Indexer(dim=dim, store=store):
@@ -199,11 +200,11 @@ def _verdict(fit: Fit, size: Size) -> str:
     if fit.fits:
         return f"fits: {asked}"
     if room.vram is not None and room.kv_budget <= 0:
-        text = f"does not fit: weights and overhead alone take all of the memory that {request.layout.gpus:,} GPU"
-        text += "s may use" if request.layout.gpus > 1 else " may use"
+        text = "does not fit: weights and overhead alone take all of the memory that "
+        text += f"{many(request.layout.gpus, 'GPU')} may use"
         if room.gpus_for_weights is None:
             return f"{text}; the overhead leaves no room for weights on any number of such GPUs"
-        return f"{text}; {room.gpus_for_weights:,} such GPUs (tp x pp) would hold the weights"
+        return f"{text}; {many(room.gpus_for_weights, 'such GPU')} (tp x pp) would hold the weights"
     return f"does not fit: {asked}"
 
 
@@ -211,13 +212,15 @@ def _notes(size: Size, fit: Fit | None) -> list[str]:
     request, widths = size.request, size.request.widths
     kv = widths.k.name if widths.k == widths.v else f"{widths.k.name} and V in {widths.v.name}"
     found = [f"K and V in {kv}" if widths.k == widths.v else f"K in {kv}"]
-    states = [c for c in request.model.caches() if isinstance(c, Recurrent) and recurrent_state(c).state]
-    if states and request.model.state_dtype is None:
-        found.append("recurrent state in fp32, since the model's configuration states no dtype")
-    elif states:
-        found.append(f"recurrent state in {widths.state.name}, as the model's configuration states")
+    if has_state(request.model):
+        stated = request.model.state_dtype is not None
+        why = "as the model's configuration states" if stated else "since the model's configuration states no dtype"
+        found.append(f"recurrent state in {widths.state.name}, {why}")
     if request.encoder_tokens is not None:
         found.append(f"{request.encoder_tokens:,} encoder tokens")
+    textbook = 0 if size.textbook is None or request.encoder_tokens else size.textbook.bytes_per_sequence
+    if textbook and textbook != size.bytes_per_sequence:
+        found.append(f"{100 * size.bytes_per_sequence / textbook:.3g} % of the textbook size")
     layout = request.layout
     if layout.gpus > 1:
         dcp = f", dcp {layout.dcp}" if layout.dcp > 1 else ""

@@ -14,12 +14,12 @@ from kvcalc.formula import (
     size,
     slope,
     textbook_rate,
-    token_bytes,
     total_rate,
 )
-from kvcalc.model import Attention, Cache
+from kvcalc.model import Cache
 from kvcalc.request import Request
 from kvcalc.sharding import Placement, place, rank_bytes
+from kvcalc.units import MOST_TOKENS, many
 
 __all__ = ["Group", "Size", "Textbook", "measure"]
 
@@ -29,8 +29,9 @@ class Group(NamedTuple):
 
     cache: Cache
     copies: int
-    slope: Rate
-    growing: Rate  # the slope below the window; the same as `slope` where there is none
+    slope: Rate  # at the asked context
+    slope_below: Rate  # below the window
+    slope_past: Rate  # past the window; all three are the same where there is none
     fixed_bytes: int
     bytes_per_sequence: int
 
@@ -51,7 +52,8 @@ class Size(NamedTuple):
     placement: Placement
     groups: tuple[Group, ...]
     slope: Rate
-    growing: Rate
+    slope_below: Rate
+    slope_past: Rate
     fixed_bytes_per_sequence: int
     bytes_per_sequence: int
     bytes_total: int
@@ -71,7 +73,7 @@ def measure(request: Request) -> Size:
     """Size the cache that a request asks for. Raises KvcalcError where its layout does not map onto the model."""
     placement = place(request.model, request.layout)
     groups = tuple(_group(cache, count, request) for cache, count in Counter(request.model.caches()).items())
-    if not any(group.bytes_per_sequence or group.growing.bytes for group in groups):
+    if not any(group.bytes_per_sequence or group.slope_below.bytes for group in groups):
         raise KvcalcError(f"{request.model.name} caches nothing: there is nothing to size")
     per_sequence = sum(group.bytes_per_sequence for group in groups)
     local = rank_bytes(placement, request.context, request.widths, request.encoder_tokens)
@@ -80,7 +82,8 @@ def measure(request: Request) -> Size:
         placement,
         groups,
         total_rate([group.slope for group in groups]),
-        total_rate([group.growing for group in groups]),
+        total_rate([group.slope_below for group in groups]),
+        total_rate([group.slope_past for group in groups]),
         sum(group.fixed_bytes for group in groups),
         per_sequence,
         per_sequence * request.batch,
@@ -91,13 +94,13 @@ def measure(request: Request) -> Size:
 
 def _group(cache: Cache, count: int, request: Request) -> Group:
     tokens, widths, encoder_tokens = request.context, request.widths, request.encoder_tokens
-    now = slope(cache, tokens, widths)
-    crosses = isinstance(cache, Attention) and cache.reach == "cross"
+    below, now, past = (slope(cache, at, widths).times(count) for at in (0, tokens, MOST_TOKENS))
     return Group(
         cache,
         count,
-        now.times(count),
-        Rate(0) if crosses else token_bytes(cache, widths).times(count),
+        now,
+        below,
+        past,
         fixed(cache, tokens, widths, encoder_tokens) * count,
         size(cache, tokens, widths, encoder_tokens) * count,
     )
@@ -117,9 +120,9 @@ def _formula(modules: Counter[Attending], request: Request) -> str:
     terms: Counter[tuple[int, str]] = Counter()
     for module, count in modules.items():
         terms[module.heads, _head_bytes(*head_dims(module), request.widths)] += count
-    parts = [f"{count:,} layers x {heads:,} heads x {head}" for (heads, head), count in terms.items()]
+    parts = [f"{many(count, 'layer')} x {many(heads, 'head')} x {head}" for (heads, head), count in terms.items()]
     inside = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
-    return f"{request.batch:,} sequences x {request.context:,} tokens x {inside}"
+    return f"{many(request.batch, 'sequence')} x {request.context:,} tokens x {inside}"
 
 
 def _head_bytes(k_dim: int, v_dim: int, widths: Widths) -> str:

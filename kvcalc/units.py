@@ -15,6 +15,7 @@ __all__ = [
     "ceil_div",
     "format_bytes",
     "format_count",
+    "many",
     "parse_count",
     "parse_integer",
     "parse_size",
@@ -128,6 +129,11 @@ def format_count(count: int) -> str:
     while power < 4 and count >= 1000 ** (power + 1):
         power += 1
     return _decimal(count, 1000**power) + ("", "K", "M", "B", "T")[power]
+
+
+def many(count: int, noun: str) -> str:
+    """`1 sequence`, `1,024 sequences`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _decimal(value: int, unit: int) -> str:

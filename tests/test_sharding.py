@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvcalc import formula, library, request, sharding
+from kvcalc import library, request, sharding
 from kvcalc.sizing import measure
 from kvcalc.errors import KvcalcError
 from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared

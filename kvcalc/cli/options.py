@@ -109,7 +109,7 @@ def request_of(model: Model, given: Given) -> Request:
         model,
         context=_context(given["context"]),
         batch=_whole(given, "batch"),
-        kv_dtype=given["kv_dtype"] or "auto",
+        kv_dtype="auto" if given["kv_dtype"] is None else given["kv_dtype"],
         k_dtype=given["k_dtype"],
         v_dtype=given["v_dtype"],
         kv_heads=_kv_heads(given["kv_heads"]),
@@ -167,7 +167,7 @@ def budget_of(given: Given) -> Budget | None:
         return None
     return Budget(
         vram=parse_size(given["vram"], "--vram"),
-        utilization=Share.parse(given["utilization"] or "1", "--utilization"),
+        utilization=Share(1, 1) if given["utilization"] is None else Share.parse(given["utilization"], "--utilization"),
         weights=_weights(given["weights"]),
         overhead=0 if given["overhead"] is None else parse_size(given["overhead"], "--overhead", zero=True),
     )
@@ -200,11 +200,12 @@ def output_of(given: Given, *, terminal: bool, formats: tuple[str, ...] = FORMAT
     asked = [name for name, present in wanted.items() if present]
     if len(asked) > 1:
         raise KvcalcError(f"{asked[0]}: contradicts {asked[1]}, since each asks for an output of its own")
-    form = {"--quiet": "quiet", "--get": "get", "--json": "json"}.get(asked[0]) if asked else None
-    form = form or given["format_"] or ("table" if terminal else "plain")
+    form: str = {"--quiet": "quiet", "--get": "get", "--json": "json", "--format": given["format_"]}[asked[0]] if asked else (
+        "table" if terminal else "plain"
+    )
     if form not in (*formats, "quiet", "get"):
         raise KvcalcError(f"--format: expected one of {', '.join(formats)}, got {shown(form)}", _meant(form, formats))
-    units: str = given["units"] or "iec"
+    units: str = "iec" if given["units"] is None else given["units"]
     if units not in ("iec", "si"):
         raise KvcalcError(f"--units: expected iec or si, got {shown(units)}")
     if given["explain"] and form in ("quiet", "get", "csv"):

@@ -4,8 +4,8 @@ No number is ever cut: where the width is short, labels wrap first, then an amou
 the exact bytes are left out.
 """
 
-import os
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -16,7 +16,10 @@ from rich.text import Text
 from kvcalc.report import Bytes, Cell, Part, Report, Section
 from kvcalc.units import Units, format_bytes
 
-__all__ = ["console_for", "render", "show"]
+__all__ = ["console_for", "render"]
+
+# `1.25 GiB  1,342,177,280 B` on one line, the two on two lines, or the first alone.
+Form = Literal["inline", "stacked", "short"]
 
 # Fill and colour of each part of the memory bar. The characters alone tell the parts apart, for NO_COLOR and for those who
 # do not see the colours; the colours are base ones that read on dark and on light.
@@ -25,26 +28,22 @@ _FILLS = {
     "weights": ("█", "#", "blue"),
     "overhead": ("▓", "%", "magenta"),
     "KV cache asked for": ("▒", "=", "green"),
-    "missing": ("!", "!", "red"),
     "free": ("░", ".", ""),
 }
 _MOST_BAR = 60
+_GAP = 2  # columns between two cells
 
 
 def console_for(width: int | None = None) -> Console:
     """A console on standard output that changes nothing in our text."""
-    return Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
 def render(report: Report, units: Units, console: Console | None = None) -> str:
+    """The text of a report, without the blanks with which rich fills its lines."""
     console = console or console_for()
-    return show(console, _parts(report, units, console))
-
-
-def show(console: Console, parts: Iterator[RenderableType]) -> str:
-    """The text of what rich draws, without the blanks with which it fills lines."""
     with console.capture() as capture:
-        for part in parts:
+        for part in _parts(report, units, console):
             console.print(part)
     return "".join(line.rstrip(" ") + "\n" for line in capture.get().splitlines())
 
@@ -52,14 +51,17 @@ def show(console: Console, parts: Iterator[RenderableType]) -> str:
 def _parts(report: Report, units: Units, console: Console) -> Iterator[RenderableType]:
     if report.title:
         yield Text.assemble((report.title, "bold"), "  ", ", ".join(report.facts))
-    for section in report.sections:
         yield Text()
+    for i, section in enumerate(report.sections):
+        if i:
+            yield Text()
         if section.title == "explanation":
             yield from _explanation(section)
         else:
-            yield _section(section, units, console)
-        if report.bar and section.title.startswith("memory"):
-            yield _bar(report, console)
+            memory = report.bar and section.title.startswith("memory")
+            yield _table(_marked(section, report, console) if memory else section, units, console.width)
+            if memory:
+                yield _bar(report, console)
     if report.verdict:
         yield Text()
         yield Text(report.verdict, "bold green" if report.fits else "bold red")
@@ -72,95 +74,109 @@ def _parts(report: Report, units: Units, console: Console) -> Iterator[Renderabl
 
 def _explanation(section: Section) -> Iterator[RenderableType]:
     """Sums are sentences, not cells: they wrap at words."""
-    yield Text(section.title, "bold")
     for name, sum_, source in section.rows:
         yield Text.assemble((str(name), "bold"), ": ", str(sum_))
         yield Padding(Text(str(source), "italic"), (0, 0, 0, 4))
 
 
-def _section(section: Section, units: Units, console: Console) -> Table:
-    amounts = [any(isinstance(row[i], Bytes) for row in section.rows) for i in range(len(section.columns))]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(section.columns), header_style="bold")
+def _table(section: Section, units: Units, width: int) -> Table:
+    columns = [[row[i] for row in section.rows] for i in range(len(section.columns))]
     heads = [section.columns[0] or section.title, *section.columns[1:]]
-    for i, (head, amount) in enumerate(zip(heads, amounts, strict=True)):
-        table.add_column(head, justify="right" if amount else "left", no_wrap=amount and i > 0, overflow="fold")
-    form = _widest_form(section, amounts, units, console.width)
-    for row in section.rows:
-        table.add_row(*(_cell(cell, units, form) for cell in row))
-    for column, amount in zip(table.columns, amounts, strict=True):
-        column.no_wrap = amount
-        if amount:  # a heading may wrap, the numbers under it may not
-            column.header = _wrapped(str(column.header), column._cells)
+    form = _widest_form(heads, columns, units, width)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=any(section.columns))
+    drawn = [_column(cells, units, form) for cells in columns]
+    for head, cells, texts in zip(heads, columns, drawn, strict=True):
+        amounts = _amounts(cells)
+        heading = _broken(head, max(12, *map(_width, texts))) if amounts else head
+        # Numbers never wrap and never shrink; labels do both.
+        table.add_column(Text(heading, "bold"), justify="right" if amounts else "left", no_wrap=amounts, overflow="fold")
+    for row in zip(*drawn, strict=True):
+        table.add_row(*row)
     return table
 
 
-def _wrapped(head: str, cells: Sequence[RenderableType]) -> Text:
-    """A heading broken at words to the width of its column."""
-    width = max((len(line) for cell in cells for line in str(cell).splitlines()), default=1)
-    lines, line = [], ""
+def _amounts(cells: Sequence[Cell]) -> bool:
+    return any(isinstance(cell, Bytes) for cell in cells)
+
+
+def _width(text: Text) -> int:
+    return max((len(line) for line in text.plain.splitlines()), default=0)
+
+
+def _broken(head: str, width: int) -> str:
+    """A heading broken at words, so that it does not widen its column."""
+    lines = [""]
     for word in head.split():
-        if line and len(line) + 1 + len(word) > max(width, 12):
-            lines.append(line)
-            line = word
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append(word)
         else:
-            line = f"{line} {word}".strip()
-    return Text("\n".join([*lines, line]), "bold", justify="right")
+            lines[-1] = f"{lines[-1]} {word}".strip()
+    return "\n".join(lines)
 
 
-def _widest_form(section: Section, amounts: Sequence[bool], units: Units, width: int) -> str:
-    """How amounts are shown: `inline` (1.25 GiB  1,342,177,280 B), `stacked` on two lines, or `short`."""
-    labels = 0
-    for i, amount in enumerate(amounts):
-        if not amount:
-            cells = [section.columns[i] or (section.title if not i else ""), *(str(row[i]) for row in section.rows)]
-            labels += max(len(cell) for cell in cells) + 2
-    for form, room in (("inline", labels), ("stacked", min(labels, 12 * amounts.count(False)))):
-        needed = sum(
-            2 + max((len(line) for row in section.rows for line in str(_cell(row[i], units, form)).splitlines()), default=0)
-            for i, amount in enumerate(amounts)
-            if amount
-        )
-        if needed + room <= width:
+def _widest_form(heads: Sequence[str], columns: Sequence[Sequence[Cell]], units: Units, width: int) -> Form:
+    """The first form whose amounts leave the labels enough room: their whole width, or a dozen columns for stacked."""
+    labels = [max(len(head), *(len(str(cell)) for cell in cells)) for head, cells in zip(heads, columns, strict=True)
+              if not _amounts(cells)]  # fmt: skip
+    forms: tuple[tuple[Form, int], ...] = (("inline", 10**6), ("stacked", 12))
+    for form, most in forms:
+        needed = sum(max(map(_width, _column(cells, units, form))) + _GAP for cells in columns if _amounts(cells))
+        if needed + sum(min(label, most) + _GAP for label in labels) <= width:
             return form
     return "short"
 
 
-def _cell(cell: Cell, units: Units, form: str) -> Text:
-    if not isinstance(cell, Bytes):
-        return Text(cell)
+def _column(cells: Sequence[Cell], units: Units, form: Form) -> list[Text]:
+    """The cells of a column; amounts in one line are aligned as two columns of their own."""
+    pairs = [_pair(cell, units) for cell in cells]
+    human, exact = (max((len(pair[i]) for pair in pairs if isinstance(pair, tuple)), default=0) for i in (0, 1))
+    texts = []
+    for pair in pairs:
+        match pair, form:
+            case str(), _:
+                texts.append(Text(pair))
+            case (amount, number), "inline":
+                texts.append(Text.assemble((amount.rjust(human), "bold"), "  ", number.rjust(exact)))
+            case (amount, number), "stacked" if number.strip():
+                texts.append(Text.assemble((amount, "bold"), "\n", number))
+            case (amount, _), _:
+                texts.append(Text(amount, "bold"))
+    return texts
+
+
+def _pair(cell: Cell, units: Units) -> tuple[str, str] | str:
+    """An amount for people and to the byte, the second empty where the first says it all."""
+    if isinstance(cell, str):
+        return cell
     human, exact = format_bytes(cell.amount, units), f"{cell.amount:,} B"
-    if form == "short" or human == exact:
-        return Text(human, "bold")
-    return Text.assemble((human, "bold"), "\n" if form == "stacked" else "  ", exact)
+    return (human, "") if human == exact else (human, exact)
+
+
+def _marked(section: Section, report: Report, console: Console) -> Section:
+    """The rows of the memory with the fill that each has in the bar in front: the bar's legend."""
+    marks = [_fill(part, console)[0] if part.amount > 0 else " " for part in report.bar[:-1]]
+    rows = [(f"{mark} {row[0]}", *row[1:]) for mark, row in zip([*marks, " "], section.rows, strict=True)]
+    return section._replace(rows=rows)
 
 
 def _bar(report: Report, console: Console) -> Text:
     """The memory of one GPU as one bar; what does not fit runs past its end, which a `|` marks."""
-    parts = [part for part in report.bar[:-1] if part.amount]
-    plain = not console.encoding.lower().startswith("utf")
-    missing = -sum(part.amount for part in parts if part.amount < 0)
-    total = report.whole + missing
+    parts = [part for part in report.bar[:-1] if part.amount > 0]
+    total = sum(part.amount for part in parts)
     cells = min(console.width - 4, _MOST_BAR)
-    text, done, drawn = Text("  "), 0, 0
-    end = cells if not total else cells * report.whole // total
-    for part in (p for p in parts if p.amount > 0):
+    text, done, drawn = Text("\n  "), 0, 0
+    for part in parts:
         done += part.amount
-        reach = min(cells, max(drawn + 1, round(cells * done / total))) if total else drawn
-        symbol, ascii_symbol, colour = _fill(part)
-        text.append((ascii_symbol if plain else symbol) * (reach - drawn), colour)
+        reach = max(drawn + 1, cells * done // total)  # a part that is there is seen, however small
+        symbol, colour = _fill(part, console)
+        text.append(symbol * (reach - drawn), colour)
         drawn = reach
-    if missing:
-        text = Text.assemble(text[: end + 2], ("|", "bold red"), text[end + 2 :])
-    text.append("\n  ")
-    legend = [(_fill(part)[1 if plain else 0], part) for part in parts if part.amount > 0]
-    text.append("  ".join(f"{symbol} {part.name}" for symbol, part in legend))
+    if total > report.whole:
+        end = 3 + cells * max(report.whole, 0) // total
+        text = Text.assemble(text[:end], ("|", "bold red"), text[end:], "\n  | is the end of the memory")
     return text
 
 
-def _fill(part: Part) -> tuple[str, str, str]:
-    return next(fill for name, fill in _FILLS.items() if part.name.startswith(name))
-
-
-def is_dumb() -> bool:
-    """A terminal that can show no table, as TERM says."""
-    return os.environ.get("TERM") == "dumb"
+def _fill(part: Part, console: Console) -> tuple[str, str]:
+    symbol, ascii_symbol, colour = next(fill for name, fill in _FILLS.items() if part.name.startswith(name))
+    return symbol if console.encoding.lower().startswith("utf") else ascii_symbol, colour
