@@ -77,8 +77,8 @@ def fit(
 ) -> Fit:
     """What fits into the memory of each GPU: either all of its `vram`, or `kv_memory` for the cache alone.
 
-    Sizes are bytes, or text with a unit ("80GB"); `utilization` is text ("0.9"), so that it is exact; `weights` is "auto",
-    "none", a dtype or a size. Raises KvcalcError.
+    Sizes are bytes, or text with a unit ("80GB"); `utilization` is text ("0.9"), so that it is exact; `weights` is
+    "auto", "none", a dtype or a size. Raises KvcalcError.
     """
     if kv_memory is not None:
         return fit_budget(size, Budget(kv_memory=_bytes(kv_memory, "kv_memory")))
@@ -98,6 +98,10 @@ def _bytes(value: int | str, what: str) -> int:
 
 
 def _weights(value: int | str) -> Weights:
-    if isinstance(value, int) or value == "auto" or value == "none":
-        return value  # type: ignore[return-value]  # mypy does not narrow a str by comparison
+    if isinstance(value, int):
+        return value
+    if value == "auto":
+        return "auto"
+    if value == "none":
+        return "none"
     return parse_size(value, "weights") if value[:1].isdigit() else find(value, WEIGHTS, "weights")

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from kvcalc.errors import KvcalcError, nearest, shown
-from kvcalc.explain import terms
 from kvcalc.fitting import Budget, Fit
 from kvcalc.formula import attention_tokens, has_state, recurrent_state
 from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Model, Recurrent, Shared, attention_class, kind
@@ -17,7 +16,7 @@ from kvcalc.version import __version__
 
 __all__ = ["Value", "flat", "model_values", "pick", "size_document"]
 
-Value: TypeAlias = "str | int | float | bool | None | list[Value] | dict[str, Value]"
+Value: TypeAlias = "str | int | float | bool | list[Value] | dict[str, Value] | None"
 
 
 def size_document(
@@ -36,6 +35,8 @@ def size_document(
         "engine": None,
     }
     if explain:
+        from kvcalc.explain import terms
+
         document["explain"] = [dict(term._asdict()) for term in terms(size, fit)]
     return document
 
@@ -70,11 +71,11 @@ def model_values(model: Model) -> dict[str, Value]:
 
 def _attending(model: Model) -> list[Attention | Latent | Compressed]:
     """The caches that heads look at, pruned layers left out."""
-    caches: list[Attention | Latent | Compressed] = []
-    for cache in dict.fromkeys(model.caches()):
-        if isinstance(cache, Latent | Compressed) or (isinstance(cache, Attention) and cache.kv_heads):
-            caches.append(cache)
-    return caches
+    return [
+        cache
+        for cache in dict.fromkeys(model.caches())
+        if isinstance(cache, Latent | Compressed) or (isinstance(cache, Attention) and cache.kv_heads)
+    ]
 
 
 def _cached_widths(cache: Attention | Latent | Compressed) -> tuple[int, ...]:
@@ -106,7 +107,11 @@ def _request(request: Request, budget: Budget | None) -> dict[str, Value]:
         "engine": None,
         "engine_version": None,
         "block_size": None,
-        **{"tp": layout.tp, "pp": layout.pp, "dp": layout.dp, "dcp": layout.dcp, "gpus": layout.gpus},
+        "tp": layout.tp,
+        "pp": layout.pp,
+        "dp": layout.dp,
+        "dcp": layout.dcp,
+        "gpus": layout.gpus,
     }
     if budget is not None:
         weights = budget.weights if isinstance(budget.weights, str | int) else budget.weights.name

@@ -67,14 +67,18 @@ def _group(group: Group, size: Size) -> Term:
         case Attention():
             tokens = attention_tokens(cache, request.context, request.encoder_tokens)
             each = _elements(cache.kv_heads, cache.k_dim, cache.v_dim, k, v)
-            return Term(cache_name(cache), f"{layers}{_tokens(cache, tokens)} x {each}", *_end(group, _attention_source(cache)))
+            return Term(
+                cache_name(cache), f"{layers}{_tokens(cache, tokens)} x {each}", *_end(group, _attention_source(cache))
+            )
         case Latent():
             sum_ = f"{layers}{request.context:,} tokens x ({cache.rank} latent + {cache.rope} rotary) x {_width(k)}"
             source = "DeepSeek-V2 2024, arXiv 2405.04434: one latent and one shared rotary key for all heads"
             return Term(cache_name(cache), sum_, *_end(group, source))
         case Indexer():
             each = f"({cache.dim} x 1 B + one 4 B scale)" if cache.store else f"{cache.dim} x {_width(k)}"
-            source = "DeepSeek-V3.2 2025: 8-bit keys with an fp32 scale" if cache.store else "index keys in the KV dtype"
+            source = (
+                "DeepSeek-V3.2 2025: 8-bit keys with an fp32 scale" if cache.store else "index keys in the KV dtype"
+            )
             return Term(cache_name(cache), f"{layers}{request.context:,} tokens x {each}", *_end(group, source))
         case Compressed():
             entries = f"floor({request.context:,} / {cache.ratio}) entries"
@@ -84,7 +88,9 @@ def _group(group: Group, size: Size) -> Term:
         case Recurrent():
             state = recurrent_state(cache)
             parts = [
-                f"{state.conv_width:,} x {state.columns} columns x {_width(request.widths.conv)}" if state.columns else "",
+                f"{state.conv_width:,} x {state.columns} columns x {_width(request.widths.conv)}"
+                if state.columns
+                else "",
                 f"{state.state:,} state x {_width(request.widths.state)}" if state.state else "",
             ]
             sum_ = f"{layers}({' + '.join(part for part in parts if part)}), whatever the context"
@@ -154,7 +160,7 @@ def _width(dtype: DType) -> str:
 def _attention_source(cache: Attention) -> str:
     match cache.reach:
         case "full":
-            return "keys and values of the KV heads alone: Shazeer 2019, arXiv 1911.02150; Ainslie et al. 2023, arXiv 2305.13245"
+            return "KV heads alone are cached: Shazeer 2019, arXiv 1911.02150; Ainslie et al. 2023, arXiv 2305.13245"
         case "sliding":
             return "nothing older than the window is read again: Jiang et al. 2023, arXiv 2310.06825"
         case "chunked":
@@ -170,7 +176,7 @@ def _per_gpu(size: Size) -> Term:
     local = size.rank_bytes(request.context)
     sum_ = f"{many(request.sequences_per_replica, 'sequence')} x {local:,} B"
     source = (
-        f"tp {layout.tp} splits heads (whole latents and at least one head stay on each), pp {layout.pp} splits layers, "
+        f"tp {layout.tp} splits heads (latents and at least one head stay whole), pp {layout.pp} splits layers, "
         f"dp {layout.dp} splits the batch, dcp {layout.dcp} splits tokens"
     )
     return Term("fullest GPU", sum_, size.bytes_per_gpu, source)
@@ -181,7 +187,9 @@ def _room(fit: Fit, size: Size) -> list[Term]:
     found = []
     if room.vram is not None:
         sum_ = f"floor({room.vram:,} x {room.utilization}) - {room.weights:,} weights - {room.overhead:,} overhead"
-        found.append(Term("budget per GPU", sum_, room.kv_budget, "VRAM x utilization - weights / (tp x pp) - overhead"))
+        found.append(
+            Term("budget per GPU", sum_, room.kv_budget, "VRAM x utilization - weights / (tp x pp) - overhead")
+        )
     if each and fit.max_batch is not None:
         dp = size.request.layout.dp
         sum_ = f"floor({max(room.kv_budget, 0):,} / {each:,}) x dp {dp} = {fit.max_batch:,} sequences"

@@ -38,7 +38,7 @@ class Share(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """What one GPU offers: `vram` bytes with weights and overhead still to come off, or `kv_memory` bytes as they are."""
+    """What one GPU offers: `vram` bytes, with weights and overhead still to come off, or `kv_memory` for the cache alone."""
 
     vram: int | None = None
     kv_memory: int | None = None
@@ -50,8 +50,8 @@ class Budget(NamedTuple):
 class Room(NamedTuple):
     """Where the memory of one GPU goes, in bytes: `vram` = idle + `weights` + `overhead` + `kv_budget`.
 
-    All but `kv_budget` are None where the budget was given as --kv-memory. `gpus_for_weights` is the least number of such
-    GPUs that hold the weights beside the overhead; None where no number does. `kv_budget` can be negative.
+    All but `kv_budget` are None where the budget was given as --kv-memory. `gpus_for_weights` is the least number of
+    such GPUs that hold the weights beside the overhead; None where no number does. `kv_budget` can be negative.
     """
 
     kv_budget: int
@@ -80,7 +80,7 @@ class Fit(NamedTuple):
 
 
 def fit(size: Size, budget: Budget) -> Fit:
-    """Fit the sized cache into a budget. The fullest GPU decides. Raises KvcalcError where the weights are not known."""
+    """Fit the sized cache into a budget: the fullest GPU decides. Raises KvcalcError where the weights are unknown."""
     room = _room(size, budget)
     request = size.request
     dp, local_batch = request.layout.dp, request.sequences_per_replica

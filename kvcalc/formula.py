@@ -1,7 +1,7 @@
 """What each kind of cache holds for one sequence, independent of any engine. Pure functions, one rule each.
 
-T is the context in tokens. All results are bytes. A cache that never stops growing has a slope and no fixed part; a full
-window, a state or a cross-attention cache has a fixed part and no slope. Sources: the papers named at each rule, and
+T is the context in tokens. All results are bytes. A cache that never stops growing has a slope and no fixed part; a
+full window, a state or a cross-attention cache has a fixed part and no slope. Sources: the papers named at each rule, and
 specs/model.md for how they are written down.
 """
 
@@ -81,7 +81,9 @@ def recurrent_state(cache: Recurrent) -> State:
         case "mamba2":  # Dao and Gu 2024 (arXiv 2405.21060): x, B and C are convolved, B and C once per group
             inner = cache.heads * cache.head_dim
             return State(inner + 2 * cache.groups * cache.state, columns, inner * cache.state)
-        case "deltanet":  # Yang et al. 2024 (arXiv 2412.06464): q, k and v are convolved; one k x v matrix per value head
+        case (
+            "deltanet"
+        ):  # Yang et al. 2024 (arXiv 2412.06464): q, k and v are convolved; one k x v matrix per value head
             keys, values = cache.k_heads * cache.k_dim, cache.v_heads * cache.v_dim
             return State(2 * keys + values, columns, values * cache.k_dim)
         case "kda":  # Kimi Linear 2025 (arXiv 2510.26692): q, k and v are convolved; one d x d matrix per head
@@ -192,9 +194,7 @@ def attending(layer: Layer) -> list[Attending]:
     """
     caches = [c.of if isinstance(c, Shared) else c for c in layer]
     plain: list[Attending] = [
-        c
-        for c in caches
-        if isinstance(c, Latent) or (isinstance(c, Attention) and c.reach != "cross" and c.kv_heads)
+        c for c in caches if isinstance(c, Latent) or (isinstance(c, Attention) and c.reach != "cross" and c.kv_heads)
     ]
     return plain or [c for c in caches if isinstance(c, Compressed)]
 

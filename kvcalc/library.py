@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kvcalc.errors import DocumentError, KvcalcError, Problem, escape, nearest, shown
@@ -11,7 +10,20 @@ from kvcalc.model import Model
 from kvcalc.preset import model_from_preset
 from kvcalc.yamlfile import Document, parse, read_bytes
 
-__all__ = ["VERBS", "Entry", "check", "entries", "folders", "load", "load_entry", "load_file", "load_text", "locate", "name_fault", "squash"]
+__all__ = [
+    "VERBS",
+    "Entry",
+    "check",
+    "entries",
+    "folders",
+    "load",
+    "load_entry",
+    "load_file",
+    "load_text",
+    "locate",
+    "name_fault",
+    "squash",
+]
 
 # Every verb that the command line has or will have. A verb is one word of letters and a preset's name never is, so
 # that no verb added later can take a model's name away.
@@ -86,7 +98,7 @@ def locate(source: str) -> Entry | str:
     """The preset or the path that `source` names."""
     if source.endswith(_ENDINGS) or ("/" in source and os.path.isfile(source)):
         return source
-    if source.endswith((".json", ".gguf")) or source.endswith("/"):
+    if source.endswith((".json", ".gguf", "/")) or ("/" in source and os.path.isdir(source)):
         raise KvcalcError(
             f"{escape(source)}: this version reads YAML presets, not yet model files",
             "write a preset: presets/README.md shows how",
@@ -128,7 +140,11 @@ def _find_hub_id(hub_id: str) -> Entry:
         raise KvcalcError(f"{escape(hub_id)}: no such file")
     known = {squash(entry.name): entry.name for entry in entries()}
     close = nearest(squash(hub_id.split("/")[1]), known)
-    hint = f"the nearest presets are {', '.join(known[c] for c in close)}" if close else "`kvcalc models` lists all presets"
+    hint = (
+        f"the nearest presets are {', '.join(known[c] for c in close)}"
+        if close
+        else "`kvcalc models` lists all presets"
+    )
     raise KvcalcError(f"no preset has the hub id {shown(hub_id)}", hint)
 
 

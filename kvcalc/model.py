@@ -1,7 +1,9 @@
 """What a model is: an ordered tuple of layers, each a tuple of caches. Facts only, no bytes and no engines.
 
-A layer that repeats shares its cache objects, so that work is done once for each distinct cache. The order of the layers
+A layer that repeats shares its cache objects, so that work is done once for each distinct cache. The order of layers
 never changes the exact size, but pipeline stages and the grouping of engines depend on it.
+
+Dataclasses without slots: slots double the time that it takes to define one, which every call pays.
 """
 
 from collections.abc import Iterator
@@ -29,13 +31,11 @@ __all__ = [
 ]
 
 Reach = Literal["full", "sliding", "chunked", "cross"]
-RecurrentKind = Literal[
-    "mamba1", "mamba2", "deltanet", "kda", "shortconv", "lightning", "rglru", "rwkv", "rwkv4"
-]
+RecurrentKind = Literal["mamba1", "mamba2", "deltanet", "kda", "shortconv", "lightning", "rglru", "rwkv", "rwkv4"]
 Kind = Literal["full", "sliding", "chunked", "latent", "indexer", "recurrent", "cross", "shared", "compressed"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Attention:
     """Keys and values of `kv_heads` heads for every token in reach (MHA, GQA and MQA alike).
 
@@ -53,7 +53,7 @@ class Attention:
     rope: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Latent:
     """Multi-head latent attention: one compressed vector of `rank` and one rotary key of `rope` elements a token.
 
@@ -67,7 +67,7 @@ class Latent:
     v_dim: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Indexer:
     """The key by which sparse attention chooses tokens: `dim` elements a token, one head.
 
@@ -80,7 +80,7 @@ class Indexer:
     block: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compressed:
     """One entry of `dim` elements (`rope` of them rotary) for every `ratio` tokens, one vector as key and value.
 
@@ -96,7 +96,7 @@ class Compressed:
     indexer: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Recurrent:
     """A state whose size does not depend on the context. Which numbers a kind uses: `preset.RECURRENT_FIELDS`.
 
@@ -120,7 +120,7 @@ class Recurrent:
 Stored: TypeAlias = Attention | Latent | Indexer | Compressed | Recurrent
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shared:
     """Reuses the last earlier cache equal to `of`, and stores nothing."""
 
@@ -131,7 +131,7 @@ Cache: TypeAlias = Stored | Shared
 Layer: TypeAlias = tuple[Cache, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Model:
     """A model's facts. `origin` says under which name or path it was found, and is no part of its identity."""
 

@@ -1,8 +1,8 @@
 """The one-line language for the layers of a model: `10 x (5 sliding, full), 2 sliding`. Text to names and back.
 
-    items := item {"," item}
-    item  := [N] name | N "x" "(" items ")"
-    name  := word {"+" word}, where a word is a cache's name, "none", or "shared:" and a cache's name
+items := item {"," item}
+item  := [N] name | N "x" "(" items ")"
+name  := word {"+" word}, where a word is a cache's name, "none", or "shared:" and a cache's name
 """
 
 import re

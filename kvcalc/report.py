@@ -58,7 +58,10 @@ def size_report(size: Size, fit: Fit | None, warnings: list[str], *, explain: bo
     bar: list[Part] = []
     if fit is not None:
         bar = _memory(fit)
-        sections += [Section("memory of one GPU", ("", ""), [(p.name, Bytes(p.amount)) for p in bar]), _limits(fit, size)]
+        sections += [
+            Section("memory of one GPU", ("", ""), [(p.name, Bytes(p.amount)) for p in bar]),
+            _limits(fit, size),
+        ]
     if explain:
         rows: list[tuple[Cell, ...]] = [(t.name, f"{t.sum} = {t.bytes:,} B", t.source) for t in terms(size, fit)]
         sections.append(Section("explanation", ("term", "sum", "rule and source"), rows))
@@ -70,7 +73,7 @@ def size_report(size: Size, fit: Fit | None, warnings: list[str], *, explain: bo
         whole=0 if fit is None else fit.room.vram or fit.room.kv_budget,
         verdict="" if fit is None else _verdict(fit, size),
         fits=None if fit is None else fit.fits,
-        notes=_notes(size, fit),
+        notes=_notes(size),
         warnings=warnings,
     )
 
@@ -208,7 +211,7 @@ def _verdict(fit: Fit, size: Size) -> str:
     return f"does not fit: {asked}"
 
 
-def _notes(size: Size, fit: Fit | None) -> list[str]:
+def _notes(size: Size) -> list[str]:
     request, widths = size.request, size.request.widths
     kv = widths.k.name if widths.k == widths.v else f"{widths.k.name} and V in {widths.v.name}"
     found = [f"K and V in {kv}" if widths.k == widths.v else f"K in {kv}"]

@@ -54,8 +54,8 @@ def ask(
 ) -> Request:
     """Fill in the defaults of the contract and check what contradicts the model.
 
-    `context` None is 4,096 tokens or the model's limit if smaller; `k_dtype` and `v_dtype` follow `kv_dtype`, and "auto"
-    is the KV dtype that the checkpoint declares, else the dtype the model computes in. Raises KvcalcError.
+    `context` None is 4,096 tokens or the model's limit if smaller; `k_dtype` and `v_dtype` follow `kv_dtype`, and
+    "auto" is the KV dtype that the checkpoint declares, else the dtype the model computes in. Raises KvcalcError.
     """
     numbers = (("--batch", batch), ("--tp", tp), ("--pp", pp), ("--dp", dp), ("--dcp", dcp))
     for what, number in (*numbers, ("--context", context), ("--encoder-tokens", encoder_tokens)):

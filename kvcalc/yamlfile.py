@@ -89,7 +89,7 @@ def parse(content: bytes, file: str) -> Document:
         raise fail(_printable(error.problem or error.context), mark.line + 1 if mark else None) from None
     except yaml.YAMLError as error:
         raise fail(_printable(str(error).split("\n", 1)[0])) from None
-    # What PyYAML lets through for scalars it cannot build (`!!int ""`, `!!timestamp x`, 5,000 digits, pure-Python depth).
+    # What PyYAML lets through for scalars it cannot build: `!!int ""`, `!!timestamp x`, 5,000 digits, or its own depth.
     except (ValueError, LookupError, ArithmeticError, AttributeError, TypeError, RecursionError) as error:
         raise fail(f"expected plain YAML values ({type(error).__name__})") from None
     finally:

@@ -63,7 +63,7 @@ def run(arguments: list[str]) -> int:
         return _fail(error.message, error.hint)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - what is no usage error is printed whole, and exits 70
         # Typer's own usage errors, whose classes are private since Typer 0.26, all know how to format themselves.
         if not callable(getattr(error, "format_message", None)):
             import traceback
@@ -80,7 +80,7 @@ def _usage(error: Exception, arguments: list[str]) -> int:
         return _fail(f"{option}: not in this version of kvcalc", "the exact size needs none")
     message = error.format_message()  # type: ignore[attr-defined]
     verb = arguments[0] if arguments[0] in VERB_MODULES else ""
-    return _fail(message.rstrip(".") or type(error).__name__, f"see `{' '.join(['kvcalc', verb]).strip()} --help`")
+    return _fail(message.rstrip(".") or type(error).__name__, f"see `{f'kvcalc {verb}'.strip()} --help`")
 
 
 def _fail(message: str, hint: str | None) -> int:

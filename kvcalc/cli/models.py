@@ -30,9 +30,13 @@ def models(
     ctx: typer.Context,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Show this preset.", autocompletion=o.complete_models, show_default=False),
+        typer.Argument(
+            metavar="[NAME]", help="Show this preset.", autocompletion=o.complete_models, show_default=False
+        ),
     ] = None,
-    family: Annotated[str | None, typer.Option("--family", metavar="WORD", help="Only this family: llama, qwen.")] = None,
+    family: Annotated[
+        str | None, typer.Option("--family", metavar="WORD", help="Only this family: llama, qwen.")
+    ] = None,
     attention: Annotated[
         str | None,
         typer.Option(
@@ -42,7 +46,9 @@ def models(
             autocompletion=_complete_attention,
         ),
     ] = None,
-    check: Annotated[str | None, typer.Option("--check", metavar="FILE", help="Say all that is wrong with a preset.")] = None,
+    check: Annotated[
+        str | None, typer.Option("--check", metavar="FILE", help="Say all that is wrong with a preset.")
+    ] = None,
     format_: o.Format = None,
     json_: o.Json = False,
     get: o.Get = None,

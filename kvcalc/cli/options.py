@@ -41,7 +41,7 @@ def complete_formats(incomplete: str) -> list[str]:
     return [name for name in FORMATS if name.startswith(incomplete)]
 
 
-def _option(*names: str, metavar: str, help: str, panel: str, complete: Any = None) -> Any:
+def _option(*names: str, metavar: str, help: str, panel: str, complete: Any = None) -> Any:  # noqa: A002
     return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, autocompletion=complete)
 
 
@@ -59,7 +59,7 @@ _WORK, _CACHE, _HARDWARE, _OUTPUT = "Workload", "Cache", "Hardware", "Output"
 _Text = str | None
 
 Context = Annotated[_Text, _option("--context", "-c", metavar="TOKENS", panel=_WORK,
-    help="Tokens held per sequence: 4096, 128k (1k is 1,024) or max. Default: 4,096, or the model's limit if smaller.")]  # fmt: skip
+    help="Tokens held per sequence: 4096, 128k (1k is 1,024), max. Default: 4,096, or the limit if smaller.")]  # fmt: skip
 Batch = Annotated[_Text, _option("--batch", "-b", metavar="N", panel=_WORK,
     help="Sequences held at the same time, over all replicas. Default: 1.")]  # fmt: skip
 EncoderTokens = Annotated[_Text, _option("--encoder-tokens", metavar="N", panel=_WORK,
@@ -79,7 +79,7 @@ KvMemory = Annotated[_Text, _option("--kv-memory", metavar="SIZE", panel=_HARDWA
 Utilization = Annotated[_Text, _option("--utilization", metavar="F", panel=_HARDWARE,
     help="Share of --vram that may be used. Default: 1.0.")]  # fmt: skip
 WeightsOption = Annotated[_Text, _option("--weights", metavar="auto|none|DTYPE|SIZE", panel=_HARDWARE,
-    complete=complete_weights, help="What the whole model's weights take. Default: auto, from the preset.")]  # fmt: skip
+    complete=complete_weights, help="What the whole model's weights take. Default: auto, by the preset.")]  # fmt: skip
 Overhead = Annotated[_Text, _option("--overhead", metavar="SIZE", panel=_HARDWARE,
     help="What else takes memory on each GPU. Default: 0.")]  # fmt: skip
 Tp = Annotated[_Text, _option("--tp", metavar="N", panel=_HARDWARE, help="Tensor-parallel size.")]
@@ -113,7 +113,9 @@ def request_of(model: Model, given: Given) -> Request:
         k_dtype=given["k_dtype"],
         v_dtype=given["v_dtype"],
         kv_heads=_kv_heads(given["kv_heads"]),
-        encoder_tokens=None if given["encoder_tokens"] is None else parse_tokens(given["encoder_tokens"], "--encoder-tokens"),
+        encoder_tokens=None
+        if given["encoder_tokens"] is None
+        else parse_tokens(given["encoder_tokens"], "--encoder-tokens"),
         **_layout(given),
     )
 
@@ -200,8 +202,10 @@ def output_of(given: Given, *, terminal: bool, formats: tuple[str, ...] = FORMAT
     asked = [name for name, present in wanted.items() if present]
     if len(asked) > 1:
         raise KvcalcError(f"{asked[0]}: contradicts {asked[1]}, since each asks for an output of its own")
-    form: str = {"--quiet": "quiet", "--get": "get", "--json": "json", "--format": given["format_"]}[asked[0]] if asked else (
-        "table" if terminal else "plain"
+    form: str = (
+        {"--quiet": "quiet", "--get": "get", "--json": "json", "--format": given["format_"]}[asked[0]]
+        if asked
+        else ("table" if terminal else "plain")
     )
     if form not in (*formats, "quiet", "get"):
         raise KvcalcError(f"--format: expected one of {', '.join(formats)}, got {shown(form)}", _meant(form, formats))

@@ -3,14 +3,17 @@
 import os
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kvcalc import library
 from kvcalc.cli.options import Output
 from kvcalc.document import Value, pick
 from kvcalc.errors import KvcalcError
 from kvcalc.model import Model
-from kvcalc.report import Report
 from kvcalc.yamlfile import MOST_FILE_BYTES
+
+if TYPE_CHECKING:
+    from kvcalc.report import Report
 
 __all__ = ["emit", "load_model", "write"]
 
@@ -28,7 +31,7 @@ def load_model(source: str) -> Model:
 def emit(
     output: Output,
     document: Callable[[], dict[str, Value]],
-    report: Callable[[], Report],
+    report: Callable[[], "Report"],
     headline: Callable[[dict[str, Value]], Value],
 ) -> None:
     """Write an answer in the form that was asked for. Each renderer is imported only when it is used.

@@ -1,6 +1,7 @@
 """The default verb: the size of a model's cache, and the largest batch that fits."""
 
 import sys
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -9,9 +10,11 @@ from kvcalc.cli.shell import emit, load_model
 from kvcalc.document import Value, pick, size_document
 from kvcalc.errors import ExitCode
 from kvcalc.fitting import fit
-from kvcalc.report import Report, size_report
 from kvcalc.request import warnings
 from kvcalc.sizing import measure
+
+if TYPE_CHECKING:
+    from kvcalc.report import Report
 
 __all__ = ["app"]
 
@@ -57,7 +60,9 @@ def size(
     def document() -> dict[str, Value]:
         return size_document(sized, budget, fitted, warnings(request), explain=explain)
 
-    def report() -> Report:
+    def report() -> "Report":
+        from kvcalc.report import size_report  # --quiet, --get and --json need no words
+
         return size_report(sized, fitted, warnings(request), explain=explain)
 
     emit(output, document, report, headline=lambda document: pick(document, "kv.bytes_total"))

@@ -1,6 +1,5 @@
 """Documents as JSON and CSV: values exactly, for programs."""
 
-import json
 from collections.abc import Mapping, Sequence
 
 from kvcalc.document import Value, flat
@@ -9,6 +8,8 @@ __all__ = ["as_csv", "as_json", "raw"]
 
 
 def as_json(document: Mapping[str, Value]) -> str:
+    import json
+
     return json.dumps(document, indent=2, ensure_ascii=True) + "\n"
 
 
@@ -29,4 +30,10 @@ def as_csv(documents: Sequence[Mapping[str, Value]]) -> str:
 
 def raw(value: Value) -> str:
     """One value for a shell: text and numbers as they are, null, true and lists as JSON has them."""
-    return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # the usual case, which need not wait for json
+    import json
+
+    return json.dumps(value)

@@ -19,7 +19,9 @@ def render(report: Report, units: Units) -> str:
 
 def _section(section: Section, units: Units) -> str:
     rows = [[_cell(cell, units) for cell in row] for row in section.rows]
-    align = ["---:" if any(isinstance(row[i], Bytes) for row in section.rows) else "---" for i in range(len(section.columns))]
+    align = [
+        "---:" if any(isinstance(row[i], Bytes) for row in section.rows) else "---" for i in range(len(section.columns))
+    ]
     heads = [_escape(column) for column in section.columns]
     heads[0] = heads[0] or _escape(section.title)
     return "\n".join("| " + " | ".join(row) + " |" for row in [heads, align, *rows])

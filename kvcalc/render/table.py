@@ -1,7 +1,7 @@
 """Tables for a terminal. The only module that imports rich, and only reached when somebody will see the result.
 
-No number is ever cut: where the width is short, labels wrap first, then an amount stands over its bytes, and last of all
-the exact bytes are left out.
+No number is ever cut: where the width is short, labels wrap first, then an amount stands over its bytes, and last of
+all the exact bytes are left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,10 @@ __all__ = ["console_for", "render"]
 # `1.25 GiB  1,342,177,280 B` on one line, the two on two lines, or the first alone.
 Form = Literal["inline", "stacked", "short"]
 
-# Fill and colour of each part of the memory bar. The characters alone tell the parts apart, for NO_COLOR and for those who
-# do not see the colours; the colours are base ones that read on dark and on light.
+# Fill and colour of each part of the memory bar. The characters alone tell the parts apart, for NO_COLOR and for those
+# who do not see the colours; the colours are base ones that read on dark and on light.
 _FILLS = {
-    "left by utilization": ("╱", "/", ""),
+    "left by utilization": ("·", "-", ""),
     "weights": ("█", "#", "blue"),
     "overhead": ("▓", "%", "magenta"),
     "KV cache asked for": ("▒", "=", "green"),
@@ -89,7 +89,9 @@ def _table(section: Section, units: Units, width: int) -> Table:
         amounts = _amounts(cells)
         heading = _broken(head, max(12, *map(_width, texts))) if amounts else head
         # Numbers never wrap and never shrink; labels do both.
-        table.add_column(Text(heading, "bold"), justify="right" if amounts else "left", no_wrap=amounts, overflow="fold")
+        table.add_column(
+            Text(heading, "bold"), justify="right" if amounts else "left", no_wrap=amounts, overflow="fold"
+        )
     for row in zip(*drawn, strict=True):
         table.add_row(*row)
     return table
