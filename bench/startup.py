@@ -16,7 +16,6 @@ import shutil
 import struct
 import sys
 import tempfile
-from collections.abc import Callable
 from fcntl import ioctl
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -146,13 +145,16 @@ def measure(case: Case, kvcalc: list[str], folder: Path, runs: int) -> Result:
     program.write_text(case.floor, encoding="utf-8")
     env = environment(folder)
     commands = [*kvcalc, *case.arguments.split()], [sys.executable, str(program)]
-    once: Callable[[list[str]], tuple[float, str]] = lambda command: run(command, env, terminal=case.terminal)
+
+    def pair() -> list[tuple[float, str]]:
+        return [run(command, env, terminal=case.terminal) for command in commands]
+
     for _ in range(WARM_UP):
-        outputs = [once(command)[1] for command in commands]
-    if case.expected not in outputs[0]:
-        raise Failed(f"kvcalc {case.arguments}: expected {case.expected} in its output, got {outputs[0].strip()[-300:]}")
-    pairs = [[once(command)[0] for command in commands] for _ in range(runs)]
-    return Result([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+        output = pair()[0][1]
+    if case.expected not in output:
+        raise Failed(f"expected {case.expected} in the output, got {output.strip()[-300:]}")
+    pairs = [pair() for _ in range(runs)]
+    return Result([ours[0] for ours, _ in pairs], [floor[0] for _, floor in pairs])
 
 
 def installed() -> list[str]:

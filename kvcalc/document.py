@@ -1,4 +1,4 @@
-"""The answer as a tree of plain values: what --json prints, --get picks from and CSV flattens (contract, section 4).
+"""The answer as a tree of plain values: what --json prints, --get picks from and CSV flattens.
 
 Keys never change meaning within `/1`. Integers under a key with `bytes` are bytes.
 """

@@ -26,11 +26,11 @@ FP32 = DType("fp32", 1, 4)
 COMPUTE = {d.name: d for d in (FP32, DType("fp16", 1, 2), DType("bf16", 1, 2))}
 
 # Eight-bit floats of the common engines carry one scale per tensor, which lives with the weights: nothing in the cache
-# (specs/engines-gpu.md A.4). NVFP4: 16 elements of 4 bits and one 8-bit scale, 4.5 bits.
+# (vLLM 0.33, SGLang 0.5.23, TensorRT-LLM alike). NVFP4: 16 elements of 4 bits and one 8-bit scale, 4.5 bits.
 _COMMON = (DType("fp8", 1, 1), DType("int8", 1, 1), DType("int4", 2, 1), DType("nvfp4", 16, 9))
 _FP8 = (DType("fp8_e4m3", 1, 1), DType("fp8_e5m2", 1, 1))
 
-# llama.cpp's cache types: blocks of 32 with an fp16 scale (and minimum), ggml-common.h; specs/engines-cpu.md 1.1.
+# llama.cpp's cache types: blocks of 32 with an fp16 scale (and minimum), ggml-common.h.
 _GGML_CACHE = (
     DType("q8_0", 32, 34),
     DType("q4_0", 32, 18),

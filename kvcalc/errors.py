@@ -8,7 +8,7 @@ __all__ = ["DocumentError", "ExitCode", "KvcalcError", "Problem", "escape", "nea
 
 
 class ExitCode(IntEnum):
-    """Exit statuses of the command line (contract, section 3)."""
+    """Exit statuses of the command line."""
 
     OK = 0
     NO = 1  # answered, and the answer is "it does not fit"

@@ -38,7 +38,7 @@ class Share(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """What one GPU offers: `vram` bytes, with weights and overhead still to come off, or `kv_memory` for the cache alone."""
+    """What one GPU offers: `vram` bytes, weights and overhead still to come off, or `kv_memory` for the cache alone."""
 
     vram: int | None = None
     kv_memory: int | None = None

@@ -1,8 +1,7 @@
 """What each kind of cache holds for one sequence, independent of any engine. Pure functions, one rule each.
 
 T is the context in tokens. All results are bytes. A cache that never stops growing has a slope and no fixed part; a
-full window, a state or a cross-attention cache has a fixed part and no slope. Sources: the papers named at each rule, and
-specs/model.md for how they are written down.
+full window, a state or a cross-attention cache has a fixed part and no slope.
 """
 
 from math import lcm
@@ -88,7 +87,7 @@ def recurrent_state(cache: Recurrent) -> State:
             return State(2 * keys + values, columns, values * cache.k_dim)
         case "kda":  # Kimi Linear 2025 (arXiv 2510.26692): q, k and v are convolved; one d x d matrix per head
             return State(3 * cache.heads * cache.head_dim, columns, cache.heads * cache.head_dim**2)
-        case "shortconv":  # LFM2 (specs/engines-gpu.md A.6): a gated convolution and no state
+        case "shortconv":  # LFM2 report 2025 (arXiv 2511.23404): a gated convolution and no state
             return State(cache.width, columns, 0)
         case "lightning":  # MiniMax-01 2025 (arXiv 2501.08313): linear attention, one d x d matrix per head
             return State(0, 0, cache.heads * cache.head_dim**2)
@@ -139,11 +138,13 @@ def token_bytes(cache: Cache, widths: Widths) -> Rate:
         # DeepSeek-V2 2024 (arXiv 2405.04434), section 2.1: the latent and the shared rotary key, once for K and V.
         case Latent():
             return Rate(row_bytes(widths.k, cache.rank + cache.rope))
-        # DeepSeek-V3.2 and GLM-5 keep 8-bit floats and one fp32 scale: 128 + 4 = 132 B (specs/engines-gpu.md A.4).
-        # MiniMax-M3 keeps its keys in the cache's dtype (specs/model.md 4.4).
+        # DeepSeek-V3.2 and GLM-5 keep 8-bit floats and one fp32 scale: 128 + 4 = 132 B
+        # (vLLM 0.33 and SGLang 0.5.23 alike).
+        # MiniMax-M3 keeps its keys in the cache's dtype: a public vLLM log of 237,312 tokens in 16.81 GiB at tp 2
+        # follows from 256 B and not from 132 B.
         case Indexer():
             return Rate(cache.dim + 4 if cache.store == "fp8+scale" else row_bytes(widths.k, cache.dim))
-        # DeepSeek V4 (specs/model.md 2; vLLM blog of April 2026): one entry for every `ratio` tokens.
+        # DeepSeek V4 (vLLM blog of April 2026, appendix): one entry for every `ratio` tokens.
         case Compressed():
             return Rate(row_bytes(widths.k, cache.dim) + row_bytes(widths.k, cache.indexer), cache.ratio)
         # Another layer's keys and values are read: Brandon et al. 2024 (arXiv 2405.12981).
@@ -213,6 +214,6 @@ def head_dims(cache: Attending) -> tuple[int, int]:
 
 
 def textbook_rate(cache: Attending, widths: Widths) -> int:
-    """Bytes a token by the formula people learn first: K and V of every query head (contract, section 1)."""
+    """Bytes a token by the formula people learn first: K and V of every query head."""
     k_dim, v_dim = head_dims(cache)
     return packed_bytes(widths.k, cache.heads * k_dim) + packed_bytes(widths.v, cache.heads * v_dim)

@@ -181,7 +181,7 @@ def kind(cache: Cache) -> Kind:
 
 
 def attention_class(model: Model) -> str:
-    """mha, mqa, gqa, mla, hybrid, ssm or encoder-decoder (specs/model.md 4.7); windowed models keep the first three."""
+    """mha, mqa, gqa, mla, hybrid, ssm or encoder-decoder ; windowed models keep the first three."""
     caches = set(model.caches())
     recurrent = any(isinstance(c, Recurrent) for c in caches)
     attending = [c for c in caches if isinstance(c, Attention | Latent | Compressed)]

@@ -10,7 +10,7 @@ MOST_NUMBER = 2**40  # above any count, width or length of a real model
 
 
 class Reader:
-    """Look-ups in `data`, which stands at `path` of its document. Problems collect in a list that `inner` readers share.
+    """Look-ups in `data`, which stands at `path` of its document. Problems go into a list that `inner` readers share.
 
     A look-up that fails notes a problem and returns None, so that a caller finds every fault of a document in one pass.
     """

@@ -82,6 +82,10 @@ def model_facts(model: Model) -> list[str]:
     """The model in one line."""
     facts = [attention_class(model), f"{len(model.layers)} layers"]
     per_head = {(c.heads, c.kv_heads) for c in model.caches() if isinstance(c, Attention) and c.kv_heads}
+    latent = {(c.heads, c.rank, c.rope) for c in model.caches() if isinstance(c, Latent)}
+    if len(latent) == 1 and not per_head:
+        heads, rank, rope = next(iter(latent))
+        facts.append(f"{heads} query heads, one latent of {rank} + {rope}")
     if len(per_head) == 1:
         heads, kv_heads = next(iter(per_head))
         facts.append(f"{heads} query heads, {many(kv_heads, 'KV head')}")

@@ -13,7 +13,7 @@ from kvcalc.units import ceil_div
 
 __all__ = ["DEFAULT_CONTEXT", "Request", "ask", "warnings"]
 
-DEFAULT_CONTEXT = 4096  # or the model's limit, if smaller (contract, section 1)
+DEFAULT_CONTEXT = 4096  # or the model's limit, if smaller
 
 
 class Request(NamedTuple):
@@ -52,7 +52,7 @@ def ask(
     dp: int = 1,
     dcp: int = 1,
 ) -> Request:
-    """Fill in the defaults of the contract and check what contradicts the model.
+    """Fill in the defaults and check what contradicts the model.
 
     `context` None is 4,096 tokens or the model's limit if smaller; `k_dtype` and `v_dtype` follow `kv_dtype`, and
     "auto" is the KV dtype that the checkpoint declares, else the dtype the model computes in. Raises KvcalcError.
@@ -100,7 +100,7 @@ def _widths(model: Model, kv_dtype: str, k_dtype: str | None, v_dtype: str | Non
             f"--k-dtype: one vector serves as key and value in {model.name}, so {k.name} and {v.name} cannot both hold",
             "use --kv-dtype",
         )
-    # A state keeps the dtype that the configuration states, else float32 (contract, section 1: exact size).
+    # A state keeps the dtype that the configuration states, else float32.
     return Widths(k, v, conv=model.dtype, state=model.state_dtype or dtypes.FP32)
 
 

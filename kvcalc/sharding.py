@@ -41,7 +41,7 @@ class Placement(NamedTuple):
 
 
 def stage_of(index: int, count: int, stages: int) -> int:
-    """The pipeline stage of a layer: stage i holds floor(i L / pp) to floor((i + 1) L / pp) (contract, section 1)."""
+    """The pipeline stage of a layer: stage i holds floor(i L / pp) to floor((i + 1) L / pp)."""
     return ((index + 1) * stages - 1) // count
 
 
@@ -71,7 +71,7 @@ def shard(cache: Cache, layout: Layout) -> Cache:
             ways = tp // layout.dcp if cache.reach == "full" else tp
             heads = _share("query heads", cache.heads, tp, layout)
             return replace(cache, heads=heads, kv_heads=_replicated("KV heads", cache.kv_heads, ways, layout))
-        # One vector serves all heads, so each rank needs the whole of it (vLLM and SGLang alike, engines-gpu.md A.3).
+        # One vector serves all heads, so each rank needs the whole of it (vLLM 0.33 and SGLang 0.5.23 alike).
         case Latent():
             return replace(cache, heads=_share("query heads", cache.heads, tp, layout))
         case Compressed():
@@ -100,7 +100,7 @@ def _shard_state(cache: Recurrent, layout: Layout) -> Recurrent:
         case "mamba1":
             return replace(cache, inner=share("inner channels", cache.inner))
         case "mamba2":
-            # More ranks than groups: one group on each, held several times (engines-gpu.md A.6, model.md 4.6).
+            # More ranks than groups: one group on each, held several times (vLLM 0.33, mamba_utils.py).
             groups = _replicated("state groups", cache.groups, tp, layout)
             return replace(cache, heads=share("state heads", cache.heads), groups=groups)
         case "deltanet":
@@ -126,7 +126,7 @@ def _share(what: str, count: int, ways: int, layout: Layout) -> int:
 
 
 def _replicated(what: str, count: int, ways: int, layout: Layout) -> int:
-    """Heads on one of `ways` ranks: a share, or one that several ranks hold alike (engines-gpu.md A.3)."""
+    """Heads on one of `ways` ranks: a share, or one that several ranks hold alike (vLLM 0.33: max(1, n // tp))."""
     if count % ways == 0:
         return count // ways
     if ways % count == 0:
@@ -142,7 +142,7 @@ def _unmapped(reason: str) -> KvcalcError:
 def rank_tokens(cache: Cache, tokens: int, dcp: int) -> int:
     """Tokens of one sequence on one rank: decode context parallelism spreads what grows with the whole context.
 
-    Windows and states stay whole (engines-gpu.md A.3: only through ceil(L / dcp) of full and latent layers).
+    Windows and states stay whole (vLLM 0.33: only full and latent layers hold ceil(T / dcp)).
     """
     grows = isinstance(cache, Latent | Indexer) or (isinstance(cache, Attention) and cache.reach == "full")
     return ceil_div(tokens, dcp) if grows else tokens

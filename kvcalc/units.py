@@ -34,7 +34,7 @@ _SIZE_UNITS = (
     | {f"{p}b".lower(): 1000 ** (i + 1) for i, p in enumerate(_PREFIXES)}
     | {f"{p}i{b}".lower(): 1024 ** (i + 1) for i, p in enumerate(_PREFIXES) for b in ("b", "")}
 )
-_TOKEN_UNITS = {"": 1, "k": 1024, "m": 1024**2}  # a context of 128k is 131,072 tokens (contract, section 1)
+_TOKEN_UNITS = {"": 1, "k": 1024, "m": 1024**2}  # a context of 128k is 131,072 tokens, as model cards have it
 _COUNT_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 
 # Written out for ASCII digits only, and bounded, so that no input is slow to match.

@@ -251,9 +251,9 @@ def test_a_base_is_a_name(base: str) -> None:
 def test_faults_of_a_base_stand_where_they_are(mine: Path) -> None:
     """A fault in a base is reported with the file and line of the base."""
     path = write(mine, "parent-1", "max_context: many\n")
-    child = write(mine, "child-1", "base: parent-1\nname: Child\nheads: none\n")
+    child = write(mine, "child-1", "base: parent-1\nname: Child\nencoder_tokens: none\n")
     faults = [(problem.file, problem.line, problem.path) for problem in library.check(str(child))]
-    assert faults == [(str(child), 3, ("heads",)), (str(path), 7, ("max_context",))]
+    assert faults == [(str(child), 3, ("encoder_tokens",)), (str(path), 7, ("max_context",))]
 
 
 def test_check_finds_all_faults(tmp_path: Path) -> None:
@@ -264,6 +264,13 @@ def test_check_finds_all_faults(tmp_path: Path) -> None:
         (8, ("max_context",)),
         (9, ("weights_dtype",)),
     ]
+
+
+def test_a_faulty_number_at_the_top_is_one_fault(tmp_path: Path) -> None:
+    """A number that all caches take from the top is reported where it stands, and not once more as missing there."""
+    path = tmp_path / "bad-1.yaml"
+    path.write_text(f"name: M\n{BODY}".replace("heads: 8", "heads: many", 1))
+    assert [(p.line, p.path) for p in library.check(str(path))] == [(3, ("heads",))]
 
 
 def test_check_of_a_sound_file_finds_nothing(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ __all__ = ["main"]
 
 _EPILOG = "Exit status: 0 answered (and it fits), 1 it does not fit, 2 bad usage or input, 70 a bug, 130 interrupted."
 
-# Options of the contract that are still to come: naming them beats "no such option".
+# Options that are still to come: naming them beats "no such option".
 _LATER = ("--engine", "--gpu", "--block-size")
 
 

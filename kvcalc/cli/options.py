@@ -1,7 +1,7 @@
 """The options that mean the same in every verb, and how their texts become values.
 
 All options arrive as text and are parsed by kvcalc's own parsers, so that a mistake reads the same whatever Typer is
-installed. Names and meanings: contract, section 3.
+installed.
 """
 
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ _WORK, _CACHE, _HARDWARE, _OUTPUT = "Workload", "Cache", "Hardware", "Output"
 _Text = str | None
 
 Context = Annotated[_Text, _option("--context", "-c", metavar="TOKENS", panel=_WORK,
-    help="Tokens held per sequence: 4096, 128k (1k is 1,024), max. Default: 4,096, or the limit if smaller.")]  # fmt: skip
+    help="Tokens held per sequence: 4096, 128k (1k is 1,024), max. Default: 4,096 or the limit if less.")]  # fmt: skip
 Batch = Annotated[_Text, _option("--batch", "-b", metavar="N", panel=_WORK,
     help="Sequences held at the same time, over all replicas. Default: 1.")]  # fmt: skip
 EncoderTokens = Annotated[_Text, _option("--encoder-tokens", metavar="N", panel=_WORK,

@@ -106,10 +106,12 @@ def _width(text: Text) -> int:
 
 
 def _broken(head: str, width: int) -> str:
-    """A heading broken at words, so that it does not widen its column."""
+    """A heading broken at its parenthesis and at words, so that it does not widen its column."""
+    if len(head) <= width:
+        return head
     lines = [""]
     for word in head.split():
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+        if lines[-1] and (word.startswith("(") or len(lines[-1]) + 1 + len(word) > width):
             lines.append(word)
         else:
             lines[-1] = f"{lines[-1]} {word}".strip()

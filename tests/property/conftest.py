@@ -1,0 +1,101 @@
+"""Strategies for caches, models and formats, registered by type: `st.from_type(Model)` draws a model.
+
+Widths are multiples of 32, so that every format's blocks are filled.
+"""
+
+from collections.abc import Callable
+from typing import get_args
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from kvcalc.dtypes import FP32, KV, DType
+from kvcalc.formula import Widths
+from kvcalc.model import Attention, Compressed, Indexer, Latent, Layer, Model, Recurrent, RecurrentKind, Shared, Stored
+
+settings.register_profile("kvcalc", deadline=None, max_examples=100, derandomize=True, database=None)
+settings.load_profile("kvcalc")
+
+FEW = st.integers(1, 8)
+DIM = st.integers(1, 16).map(lambda n: 32 * n)
+SPAN = st.integers(1, 5_000)
+FORMAT = st.sampled_from(list(KV.values()))
+COMPUTE = st.sampled_from([FP32, KV["fp16"], KV["bf16"]])
+
+
+@st.composite
+def attentions(draw: DrawFn, reaches: tuple[str, ...] = ("full", "sliding", "chunked", "cross")) -> Attention:
+    reach = draw(st.sampled_from(reaches))
+    kv_heads = draw(FEW)
+    return Attention(
+        reach,  # type: ignore[arg-type]
+        heads=kv_heads * draw(FEW),
+        kv_heads=kv_heads,
+        k_dim=draw(DIM),
+        v_dim=draw(DIM | st.just(0)),
+        span=None if reach == "full" else draw(SPAN),
+    )
+
+
+def recurrents() -> SearchStrategy[Recurrent]:
+    return st.builds(
+        Recurrent,
+        kind=st.sampled_from(get_args(RecurrentKind)),
+        conv=st.integers(1, 5),
+        **dict.fromkeys(
+            ("heads", "head_dim", "groups", "state", "inner", "width", "k_heads", "k_dim", "v_heads", "v_dim"),
+            st.integers(1, 64),
+        ),
+    )
+
+
+def latents() -> SearchStrategy[Latent]:
+    return st.builds(Latent, rank=DIM, rope=DIM, heads=FEW, k_dim=DIM, v_dim=DIM)
+
+
+def indexers() -> SearchStrategy[Indexer]:
+    return st.builds(Indexer, dim=DIM, store=st.sampled_from([None, "fp8+scale"]))
+
+
+def compressed() -> SearchStrategy[Compressed]:
+    return st.builds(
+        Compressed, ratio=st.integers(1, 128), dim=DIM, rope=st.just(0), heads=FEW, indexer=DIM | st.just(0)
+    )
+
+
+def stored() -> SearchStrategy[Stored]:
+    return attentions() | latents() | indexers() | compressed() | recurrents()
+
+
+@st.composite
+def widths(draw: DrawFn) -> Widths:
+    return Widths(draw(FORMAT), draw(FORMAT), draw(COMPUTE), draw(COMPUTE))
+
+
+@st.composite
+def models(draw: DrawFn, layer: Callable[[], SearchStrategy[Layer]]) -> Model:
+    """A model of up to twelve layers, one of which is sure to grow; with or without a limit."""
+    layers = draw(st.lists(layer(), max_size=11))
+    layers.insert(draw(st.integers(0, len(layers))), (draw(attentions(("full",))),))
+    return Model(
+        name="M",
+        layers=tuple(layers),
+        dtype=draw(COMPUTE),
+        parameters=draw(st.integers(1, 10**9)),
+        max_context=draw(st.none() | st.integers(1, 100_000)),
+    )
+
+
+def layers() -> SearchStrategy[Layer]:
+    return st.lists(stored() | st.builds(Shared, stored()), max_size=2).map(tuple)
+
+
+st.register_type_strategy(DType, FORMAT)
+st.register_type_strategy(Attention, attentions())
+st.register_type_strategy(Recurrent, recurrents())
+st.register_type_strategy(Latent, latents())
+st.register_type_strategy(Indexer, indexers())
+st.register_type_strategy(Compressed, compressed())
+st.register_type_strategy(Widths, widths())
+st.register_type_strategy(Model, models(layers))
