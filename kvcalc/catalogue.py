@@ -50,7 +50,7 @@ def listing(family: str | None = None, attention: str | None = None) -> list[Row
 
 def _words(model: Model) -> Iterable[str]:
     """All that --attention may call a model: its class, and the kinds of its caches."""
-    caches = set(model.caches())
+    caches = model.distinct_caches()
     return {attention_class(model), *map(kind, caches), *(c.kind for c in caches if isinstance(c, Recurrent))}
 
 

@@ -220,8 +220,13 @@ class _Caches:
         seen: Counter[str] = Counter()
         last: dict[str, Stored] = {}
         made: dict[Layer, Layer] = {}
+        done: dict[Names, Layer] = {}  # layers of the same names are one object, unless a list makes them differ
+        plain = all(len(choices) == 1 for choices in self._stored.values())
         result = []
         for names in layers:
+            if plain and names in done:
+                result.append(done[names])
+                continue
             caches: list[Cache] = []
             for name in names:
                 if name.startswith(notation.SHARED):
@@ -239,7 +244,8 @@ class _Caches:
                 seen[name] += 1
                 caches.append(last[name])
             layer = tuple(caches)
-            result.append(made.setdefault(layer, layer))
+            done[names] = made.setdefault(layer, layer)
+            result.append(done[names])
         return tuple(result)
 
 

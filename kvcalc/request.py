@@ -94,7 +94,7 @@ def _widths(model: Model, kv_dtype: str, k_dtype: str | None, v_dtype: str | Non
         return dtypes.find(name, dtypes.KV, what)
 
     k, v = pick(k_dtype, "--k-dtype"), pick(v_dtype, "--v-dtype")
-    single = any(isinstance(c, Latent | Compressed) for c in model.caches())
+    single = any(isinstance(c, Latent | Compressed) for c in model.distinct_caches())
     if single and k != v:
         raise KvcalcError(
             f"--k-dtype: one vector serves as key and value in {model.name}, so {k.name} and {v.name} cannot both hold",
@@ -105,7 +105,7 @@ def _widths(model: Model, kv_dtype: str, k_dtype: str | None, v_dtype: str | Non
 
 
 def _encoder_tokens(model: Model, asked: int | None) -> int | None:
-    cross = [c for c in set(model.caches()) if isinstance(c, Attention) and c.reach == "cross"]
+    cross = [c for c in model.distinct_caches() if isinstance(c, Attention) and c.reach == "cross"]
     if not cross:
         if asked is not None:
             raise KvcalcError(f"--encoder-tokens: {model.name} has no cross-attention")
@@ -122,7 +122,7 @@ def _encoder_tokens(model: Model, asked: int | None) -> int | None:
 
 def _with_kv_heads(model: Model, kv_heads: int | Literal["all"]) -> tuple[Layer, ...]:
     """The layers with another number of cached heads in every per-head attention."""
-    caches = set(model.caches())
+    caches = model.distinct_caches()
     if any(isinstance(c, Latent | Compressed) for c in caches):
         raise KvcalcError(
             f"--kv-heads: {model.name} caches one vector for all heads, so no number of KV heads changes it",
@@ -144,7 +144,7 @@ def _with_kv_heads(model: Model, kv_heads: int | Literal["all"]) -> tuple[Layer,
             case _:
                 return cache
 
-    changed = {layer: tuple(change(cache) for cache in layer) for layer in set(model.layers)}
+    changed = {layer: tuple(change(cache) for cache in layer) for layer in model.distinct_layers()}
     return tuple(changed[layer] for layer in model.layers)
 
 

@@ -52,11 +52,11 @@ def place(model: Model, layout: Layout) -> Placement:
         raise KvcalcError(f"--dcp: {layout.dcp} does not divide --tp {layout.tp}", "dcp splits the ranks of tp")
     if layout.pp > count:
         raise KvcalcError(f"--pp: {layout.pp} stages are more than the model's {count} layers")
-    local: dict[Layer, Layer] = {}
-    for layer in set(model.layers):
-        local[layer] = tuple(shard(cache, layout) for cache in layer)
+    local = {layer: tuple(shard(cache, layout) for cache in layer) for layer in model.distinct_layers()}
+    by_object = {key: local[layer] for key, layer in {id(layer): layer for layer in model.layers}.items()}
     return Placement(
-        tuple(Placed(i, stage_of(i, count, layout.pp), local[layer]) for i, layer in enumerate(model.layers)), layout
+        tuple(Placed(i, stage_of(i, count, layout.pp), by_object[id(layer)]) for i, layer in enumerate(model.layers)),
+        layout,
     )
 
 
@@ -150,9 +150,12 @@ def rank_tokens(cache: Cache, tokens: int, dcp: int) -> int:
 
 def rank_bytes(placement: Placement, tokens: int, widths: Widths, encoder_tokens: int | None) -> int:
     """Bytes of one sequence on the fullest GPU of a replica."""
-    counts = Counter((placed.stage, cache) for placed in placement.layers for cache in placed.caches)
+    layers = {id(placed.caches): placed.caches for placed in placement.layers}
+    sizes = {
+        key: sum(size(c, rank_tokens(c, tokens, placement.layout.dcp), widths, encoder_tokens) for c in caches)
+        for key, caches in layers.items()
+    }
     stages: Counter[int] = Counter()
-    for (stage, cache), count in counts.items():
-        local = rank_tokens(cache, tokens, placement.layout.dcp)
-        stages[stage] += count * size(cache, local, widths, encoder_tokens)
+    for placed in placement.layers:
+        stages[placed.stage] += sizes[id(placed.caches)]
     return max(stages.values(), default=0)

@@ -72,7 +72,7 @@ class Size(NamedTuple):
 def measure(request: Request) -> Size:
     """Size the cache that a request asks for. Raises KvcalcError where its layout does not map onto the model."""
     placement = place(request.model, request.layout)
-    groups = tuple(_group(cache, count, request) for cache, count in Counter(request.model.caches()).items())
+    groups = tuple(_group(cache, count, request) for cache, count in request.model.distinct_caches().items())
     if not any(group.bytes_per_sequence or group.slope_below.bytes for group in groups):
         raise KvcalcError(f"{request.model.name} caches nothing: there is nothing to size")
     per_sequence = sum(group.bytes_per_sequence for group in groups)
@@ -107,7 +107,10 @@ def _group(cache: Cache, count: int, request: Request) -> Group:
 
 
 def _textbook(request: Request) -> Textbook | None:
-    modules = Counter(module for layer in request.model.layers for module in attending(layer))
+    modules: Counter[Attending] = Counter()
+    for layer, copies in request.model.distinct_layers().items():
+        for module in attending(layer):
+            modules[module] += copies
     if not modules:
         return None
     per_token = sum(textbook_rate(module, request.widths) * count for module, count in modules.items())
