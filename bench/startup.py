@@ -90,7 +90,7 @@ class Result(NamedTuple):
         return median(k - f for k, f in zip(self.kvcalc, self.floor, strict=True))
 
 
-class Failed(Exception):
+class CommandError(Exception):
     """A command that did not do what is to be measured."""
 
 
@@ -122,7 +122,7 @@ def run(command: list[str], env: dict[str, str], *, terminal: bool) -> tuple[flo
     output = drain(ours)
     _, status, usage = os.wait4(pid, 0)
     if status:
-        raise Failed(f"{' '.join(command)} exited {os.waitstatus_to_exitcode(status)}: {output.strip()[-300:]}")
+        raise CommandError(f"{' '.join(command)} exited {os.waitstatus_to_exitcode(status)}: {output.strip()[-300:]}")
     return usage.ru_utime + usage.ru_stime, output
 
 
@@ -152,7 +152,7 @@ def measure(case: Case, kvcalc: list[str], folder: Path, runs: int) -> Result:
     for _ in range(WARM_UP):
         output = pair()[0][1]
     if case.expected not in output:
-        raise Failed(f"expected {case.expected} in the output, got {output.strip()[-300:]}")
+        raise CommandError(f"expected {case.expected} in the output, got {output.strip()[-300:]}")
     pairs = [pair() for _ in range(runs)]
     return Result([ours[0] for ours, _ in pairs], [floor[0] for _, floor in pairs])
 
@@ -178,7 +178,7 @@ def label(case: Case) -> str:
     return f"kvcalc {case.arguments}" + (" (terminal)" if case.terminal else "")
 
 
-def as_text(results: dict[Case, Result | Failed], runs: int) -> str:
+def as_text(results: dict[Case, Result | CommandError], runs: int) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in setting().items())
     lines = [
         f"CPU time of whole processes, medians of {runs} interleaved pairs; {versions}",
@@ -186,7 +186,7 @@ def as_text(results: dict[Case, Result | Failed], runs: int) -> str:
         f"{'':42} {'kvcalc':>9} {'floor':>9} {'more':>9} {'ratio':>6} {'limit':>6}",
     ]
     for case, result in results.items():
-        if isinstance(result, Failed):
+        if isinstance(result, CommandError):
             lines.append(f"{label(case):42} failed: {result}")
             continue
         numbers = (median(result.kvcalc), median(result.floor), result.difference)
@@ -196,11 +196,11 @@ def as_text(results: dict[Case, Result | Failed], runs: int) -> str:
     return "\n".join(lines)
 
 
-def as_json(results: dict[Case, Result | Failed], runs: int) -> str:
+def as_json(results: dict[Case, Result | CommandError], runs: int) -> str:
     rows = []
     for case, result in results.items():
         row: dict[str, object] = {"command": f"kvcalc {case.arguments}", "terminal": case.terminal, "limit": case.limit}
-        if isinstance(result, Failed):
+        if isinstance(result, CommandError):
             row["error"] = str(result)
         else:
             row |= {
@@ -225,12 +225,12 @@ def main() -> None:
     parser.add_argument("--runs", type=positive, default=21, metavar="N", help="pairs of each command; default: 21")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
-    results: dict[Case, Result | Failed] = {}
+    results: dict[Case, Result | CommandError] = {}
     with tempfile.TemporaryDirectory(prefix="kvcalc-bench-") as folder:
         for case in CASES:
             try:
                 results[case] = measure(case, installed(), Path(folder), options.runs)
-            except Failed as error:
+            except CommandError as error:
                 results[case] = error
     print(as_json(results, options.runs) if options.json else as_text(results, options.runs))
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 from kvcalc import library
 from kvcalc.dtypes import WEIGHTS, find
+from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Budget, Fit, Share
 from kvcalc.fitting import fit as fit_budget
 from kvcalc.model import Model
@@ -81,6 +82,8 @@ def fit(
     "auto", "none", a dtype or a size. Raises KvcalcError.
     """
     if kv_memory is not None:
+        if vram is not None:
+            raise KvcalcError("kv_memory: contradicts vram, since it is the memory of the cache alone")
         return fit_budget(size, Budget(kv_memory=_bytes(kv_memory, "kv_memory")))
     return fit_budget(
         size,

@@ -13,7 +13,16 @@ from kvcalc.sizing import Size, measure
 from kvcalc.units import format_count
 from kvcalc.version import __version__
 
-__all__ = ["ATTENTION", "Row", "listing", "listing_document", "listing_report", "model_document", "model_report"]
+__all__ = [
+    "ATTENTION",
+    "Row",
+    "listing",
+    "listing_document",
+    "listing_report",
+    "listing_values",
+    "model_document",
+    "model_report",
+]
 
 _CLASSES = ("mha", "mqa", "gqa", "mla", "hybrid", "ssm", "encoder-decoder")
 ATTENTION = (*_CLASSES, *get_args(Kind), *get_args(RecurrentKind))
@@ -30,22 +39,41 @@ class Row(NamedTuple):
     size: Size
 
 
-def listing(family: str | None = None, attention: str | None = None) -> list[Row]:
+class Listing(NamedTuple):
+    """The presets that were asked for, and what is wrong with those that could not be read."""
+
+    rows: list[Row]
+    warnings: list[str]
+    family: str | None
+    attention: str | None
+
+
+def listing(family: str | None = None, attention: str | None = None) -> Listing:
     """The presets of a family and an attention kind. Raises KvcalcError for a word that none has."""
     if attention is not None and attention.lower() not in ATTENTION:
         close = nearest(attention, ATTENTION, 1)
         hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(ATTENTION)}"
         raise KvcalcError(f"--attention: expected a kind of attention, got {shown(attention)}", hint)
-    loaded = [(entry.name, library.load_entry(entry)) for entry in library.entries()]
+    loaded, faults = [], []
+    for entry in library.entries():
+        try:
+            loaded.append((entry.name, library.load_entry(entry)))
+        except KvcalcError as error:  # one faulty file in a user's folder must not hide all others
+            faults.append(error.message)
     families = sorted({model.family for _, model in loaded})
     if family is not None and family.lower() not in families:
         raise KvcalcError(f"--family: no preset is of {shown(family)}", f"one of {', '.join(families)}")
-    return [
-        Row(name, model, _long(model))
-        for name, model in loaded
-        if (family is None or model.family == family.lower())
-        and (attention is None or attention.lower() in _words(model))
-    ]
+    rows = []
+    for name, model in loaded:
+        if family is not None and model.family != family.lower():
+            continue
+        if attention is not None and attention.lower() not in _words(model):
+            continue
+        try:
+            rows.append(Row(name, model, _long(model)))
+        except KvcalcError as error:  # a preset whose size depends on what the request alone can say
+            faults.append(f"{name}: {error.message}")
+    return Listing(rows, faults, family, attention)
 
 
 def _words(model: Model) -> Iterable[str]:
@@ -58,19 +86,27 @@ def _long(model: Model) -> Size:
     return measure(ask(model, context=_LONG))
 
 
-def listing_document(rows: list[Row]) -> dict[str, Value]:
-    return _document(
-        models=[
-            model_values(row.model)
-            | {"preset": row.preset, "bytes_per_token": row.size.bytes_per_token,
-               "fixed_bytes_per_sequence": row.size.fixed_bytes_per_sequence}
-            for row in rows
-        ]
-    )  # fmt: skip
+def listing_values(rows: list[Row]) -> list[dict[str, Value]]:
+    """One flat mapping for each preset."""
+    return [
+        {
+            "preset": row.preset,
+            **model_values(row.model),
+            "bytes_per_token": row.size.bytes_per_token,
+            "fixed_bytes_per_sequence": row.size.fixed_bytes_per_sequence,
+        }
+        for row in rows
+    ]
 
 
-def listing_report(rows: list[Row]) -> Report:
-    columns = ("preset", "parameters", "attention", "limit", "per token", "fixed part")
+def listing_document(found: Listing) -> dict[str, Value]:
+    """The document of the list; its `model` is null, since it is about many."""
+    request: dict[str, Value] = {"name": None, "family": found.family, "attention": found.attention}
+    return _document(None, request, found.warnings, models=[*listing_values(found.rows)])
+
+
+def listing_report(found: Listing) -> Report:
+    columns = ("preset", "size", "attention", "limit", "per token", "fixed part")
     return Report([Section("models", columns, [
         (
             row.preset,
@@ -80,18 +116,18 @@ def listing_report(rows: list[Row]) -> Report:
             Bytes(row.size.bytes_per_token),
             Bytes(row.size.fixed_bytes_per_sequence),
         )
-        for row in rows
-    ])])  # fmt: skip
+        for row in found.rows
+    ], keys=True)], warnings=found.warnings)  # fmt: skip
 
 
 def model_document(model: Model) -> dict[str, Value]:
+    """The document of one preset, at a long context."""
     size = _long(model)
     return _document(
-        model=model_values(model) | {"note": model.note},
-        kv={
-            "bytes_per_token": size.bytes_per_token,
-            "fixed_bytes_per_sequence": size.fixed_bytes_per_sequence,
-        },
+        model_values(model) | {"note": model.note},
+        {"name": model.origin, "family": None, "attention": None},
+        [],
+        kv={"bytes_per_token": size.bytes_per_token, "fixed_bytes_per_sequence": size.fixed_bytes_per_sequence},
     )
 
 
@@ -117,5 +153,12 @@ def model_report(model: Model) -> Report:
     )
 
 
-def _document(**values: Value) -> dict[str, Value]:
-    return {"schema": "kvcalc.models/1", "kvcalc_version": __version__, "warnings": [], **values}
+def _document(model: Value, request: Value, warnings: list[str], **found: Value) -> dict[str, Value]:
+    return {
+        "schema": "kvcalc.models/1",
+        "kvcalc_version": __version__,
+        "model": model,
+        "request": request,
+        "warnings": [*warnings],
+        **found,
+    }

@@ -11,7 +11,7 @@ from kvcalc.fitting import Budget, Fit
 from kvcalc.formula import attention_tokens, has_state, recurrent_state
 from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Model, Recurrent, Shared, attention_class, kind
 from kvcalc.request import Request
-from kvcalc.sizing import Group, Size
+from kvcalc.sizing import Group, Size, Textbook
 from kvcalc.version import __version__
 
 __all__ = ["Value", "flat", "model_values", "pick", "size_document"]
@@ -218,6 +218,8 @@ def pick(document: Mapping[str, Value], path: str) -> Value:
             value = value[part]
         elif isinstance(value, list) and part.isascii() and part.isdigit() and int(part[:9]) < len(value):
             value = value[int(part[:9])]
+        elif value is None and parts[:1] == ["textbook"] and part in Textbook._fields:
+            return None  # a model without attention has no textbook size
         elif value is None and parts[0] == "fit" and i == 1:
             raise KvcalcError(f"--get: {shown(path)} needs a budget", "add --vram SIZE or --kv-memory SIZE")
         else:

@@ -27,15 +27,19 @@ class KvcalcError(Exception):
 
 
 class Problem(NamedTuple):
-    """One fault of a document. `path` leads to it: ("caches", "full", "kv_heads")."""
+    """One fault of a document. `path` leads to it: ("caches", "full", "kv_heads").
+
+    `missing` marks what is not there at all: told last, since a misspelt key often explains it.
+    """
 
     path: tuple[str | int, ...]
     text: str
+    missing: bool = False
     file: str | None = None
     line: int | None = None
 
     def __str__(self) -> str:
-        key = ".".join(escape(str(part)) for part in self.path)
+        key = ".".join(shown(part) if len(str(part)) > 60 else escape(str(part)) for part in self.path)
         place = ":".join(str(part) for part in (self.file, self.line) if part is not None)
         return ": ".join(part for part in (place, key, self.text) if part)
 

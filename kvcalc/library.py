@@ -11,7 +11,6 @@ from kvcalc.preset import model_from_preset
 from kvcalc.yamlfile import Document, parse, read_bytes
 
 __all__ = [
-    "VERBS",
     "Entry",
     "check",
     "entries",
@@ -24,10 +23,6 @@ __all__ = [
     "name_fault",
     "squash",
 ]
-
-# Every verb that the command line has or will have. A verb is one word of letters and a preset's name never is, so
-# that no verb added later can take a model's name away.
-VERBS = ("size", "plan", "sweep", "compare", "simulate", "tradeoff", "check", "verify", "models", "gpus", "preset")
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _ENDINGS = (".yaml", ".yml")
@@ -114,8 +109,8 @@ def _find(name: str, used: tuple[str, ...]) -> Entry:
             raise KvcalcError(f"{shown(name)} could be {matches[0].path} or {matches[1].path}", "rename one of them")
         if matches:
             return matches[0]
-    by_id = None if used else _find_model_name(name)
-    if by_id is not None:
+    by_id = _find_model_name(name)
+    if by_id is not None and by_id.path not in used:
         return by_id
     known = {squash(entry.name): entry.name for entry in entries()}
     close = nearest(squash(name), known)
@@ -158,10 +153,14 @@ def _find_model_name(name: str) -> Entry | None:
 
 def _with_id(text: str) -> Iterator[tuple[Entry, list[str]]]:
     """The presets with their hub ids in lower case. Only files that contain `text` are parsed."""
-    wanted = text.lower().encode()
-    for entry in entries():
-        if wanted in read_bytes(entry.path).lower():
-            yield entry, [one.lower() for one in load_entry(entry).ids]
+    wanted = text.lower().encode(errors="replace")
+    for folder in folders():
+        for entry in _files(folder):
+            try:
+                if wanted in read_bytes(entry.path).lower():
+                    yield entry, [one.lower() for one in load_entry(entry).ids]
+            except KvcalcError:  # a faulty file is no reason not to find another; asked for by name, it says its fault
+                continue
 
 
 def load_file(path: str) -> Model:
@@ -192,7 +191,12 @@ def check(path: str) -> list[Problem]:
 def _read(document: Document, origin: str, used: tuple[str, ...]) -> tuple[Model | None, list[Problem]]:
     chain = _bases(document, used)
     model, problems = model_from_preset(_merged(chain), origin)
-    return model, sorted((_placed(problem, chain) for problem in problems), key=lambda p: (p.line or 0, p.path))
+    return model, sorted((_placed(problem, chain) for problem in problems), key=_order)
+
+
+def _order(problem: Problem) -> tuple[bool, int, str]:
+    """What is missing comes last, all else by line."""
+    return problem.missing, problem.line or 0, str(problem.path)
 
 
 def _bases(document: Document, used: tuple[str, ...]) -> list[Document]:
@@ -204,12 +208,12 @@ def _bases(document: Document, used: tuple[str, ...]) -> list[Document]:
             text = f"expected the name of a preset, got {shown(base)}"
             if len(chain) > _MOST_BASES:
                 text = f"expected at most {_MOST_BASES} presets that start from one another"
-            raise DocumentError([Problem(("base",), text, here.file, here.line(["base"]))])
+            raise DocumentError([Problem(("base",), text, file=here.file, line=here.line(["base"]))])
         try:
             entry = _find(base, used)
         except KvcalcError as error:
             text = f"expected another preset to start from: {error.message}"
-            raise DocumentError([Problem(("base",), text, here.file, here.line(["base"]))]) from None
+            raise DocumentError([Problem(("base",), text, file=here.file, line=here.line(["base"]))]) from None
         used = (*used, entry.path)
         chain.append(parse(read_bytes(entry.path), entry.path))
     return chain
@@ -226,7 +230,20 @@ def _merged(chain: list[Document]) -> dict[object, object]:
             merged = {k: {**v, **own[k]} if isinstance(v, dict) and isinstance(own.get(k), dict) else v
                       for k, v in caches.items() if k not in own or isinstance(own[k], dict)}  # fmt: skip
             data["caches"] = {**own, **merged}
+            _drop_unused(data, own)
+        elif isinstance(caches, dict) and "caches" not in document.data:
+            data["caches"] = dict(caches)
+            _drop_unused(data, {})
     return data
+
+
+def _drop_unused(data: dict[Any, Any], own: dict[object, object]) -> None:
+    """Drop the caches of a base that the layers which replaced its own no longer name."""
+    named = set(re.findall(r"[\w.-]+", f"{data.get('layers')} {data.get('draft')}"))
+    for name in [name for name in data["caches"] if name not in own and name not in named]:
+        del data["caches"][name]
+    if not data["caches"]:
+        del data["caches"]
 
 
 def _placed(problem: Problem, chain: list[Document]) -> Problem:

@@ -99,7 +99,7 @@ class Compressed:
 
 @dataclass(frozen=True)
 class Recurrent:
-    """A state whose size does not depend on the context. Which numbers a kind uses: `preset.RECURRENT_FIELDS`.
+    """A state whose size does not depend on the context. Which numbers a kind uses: `caches.RECURRENT_FIELDS`.
 
     `conv` is the kernel length of the short convolution; `inner` and `width` are elements.
     """

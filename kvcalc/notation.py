@@ -17,12 +17,15 @@ NONE = "none"
 SHARED = "shared:"
 MOST_LAYERS = 4096  # against slips like `800000 full`; the deepest published decoder has a few hundred
 _MOST_DEPTH = 8
+_MOST_TEXT = 65536
 _TOKEN = re.compile(r"\s*([(),]|[^\s(),]+)")
 
 
 def expand(text: str) -> list[Names]:
     """The layers that `text` stands for, in order. Raises ValueError with the reason."""
-    tokens = _TOKEN.findall(text[:65536])
+    if len(text) > _MOST_TEXT:
+        raise ValueError(f"expected at most {_MOST_TEXT:,} characters")
+    tokens = _TOKEN.findall(text)
     layers, rest = _items(tokens, 0, 0)
     if rest < len(tokens):
         raise ValueError(f"expected a comma, got '{tokens[rest]}'")

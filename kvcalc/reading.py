@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kvcalc.errors import Problem, escape, nearest, shown
+from kvcalc.errors import Problem, nearest, shown
 
 __all__ = ["MOST_NUMBER", "Reader"]
 
@@ -30,8 +30,17 @@ class Reader:
         """Note a fault of this mapping, or of one of its keys."""
         self.problems.append(Problem((*self.path, *key), text))
 
+    def missing(self, what: str, key: str) -> None:
+        """Note that a key is not there."""
+        self.problems.append(Problem((*self.path, key), f"expected {what}, got nothing", missing=True))
+
     def expected(self, what: str, key: str) -> None:
-        self.note(f"expected {what}, got {shown(self.data.get(key))}", key)
+        """Note that a key has the wrong value, or none."""
+        value = self.data.get(key)
+        if value is None:
+            self.missing(what, key)
+        else:
+            self.note(f"expected {what}, got {shown(value)}", key)
 
     def get(self, key: str) -> object:
         """The raw value, or None; the key counts as known from now on."""
@@ -117,7 +126,7 @@ class Reader:
             elif key not in self._asked:
                 close = nearest(key, asked, 1)
                 hint = f" (did you mean '{close[0]}'?)" if close else ""
-                self.note(f"expected a known key, got '{escape(key)}'{hint}", key)
+                self.note(f"expected a known key, got {shown(key)}{hint}", key)
 
 
 def is_integer(value: object, low: int, high: int) -> bool:

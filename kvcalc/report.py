@@ -22,11 +22,15 @@ Cell = str | Bytes
 
 
 class Section(NamedTuple):
-    """Rows of cells. `columns` are their headings; an empty one heads labels."""
+    """Rows of cells. `columns` are their headings; an empty one heads labels.
+
+    `keys`: the first column holds names that people copy, so it never wraps.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: list[tuple[Cell, ...]]
+    keys: bool = False
 
 
 class Part(NamedTuple):
@@ -190,6 +194,7 @@ def _memory(fit: Fit) -> list[Part]:
 def _limits(fit: Fit, size: Size) -> Section:
     request = size.request
     rows: list[tuple[Cell, ...]] = [
+        ("budget for the cache", Bytes(fit.room.kv_budget), ""),
         (f"largest batch at {request.context:,} tokens", _number(fit.max_batch), f"bound by {fit.binding}"),
         (f"largest context at batch {request.batch:,}", _number(fit.max_context), f"bound by {fit.context_binding}"),
         ("capacity in tokens", _number(fit.capacity_tokens), ""),

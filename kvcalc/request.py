@@ -111,7 +111,9 @@ def _encoder_tokens(model: Model, asked: int | None) -> int | None:
             raise KvcalcError(f"--encoder-tokens: {model.name} has no cross-attention")
         return None
     lengths = {c.span for c in cross}
-    default = model.encoder_tokens or (lengths.pop() if len(lengths) == 1 else None)
+    if asked is None and None not in lengths:  # fixed by the model: one length for all layers, or each its own
+        return lengths.pop() if len(lengths) == 1 else None
+    default = model.encoder_tokens if len(lengths) == 1 else None
     if asked is None and default is None:
         raise KvcalcError(
             f"--encoder-tokens: the cross-attention cache of {model.name} depends on it, and it has no default",

@@ -118,9 +118,15 @@ def format_bytes(size: int, units: Units = "iec") -> str:
     sign, size = ("-", -size) if size < 0 else ("", size)
     names = suffixes.split()
     power = 0
-    while power < len(names) - 1 and size >= step ** (power + 1):
+    # A size that would round up to 1024 KiB is 1 MiB.
+    while power < len(names) - 1 and size >= step ** (power + 1) - _half_a_last_digit(step**power):
         power += 1
     return f"{sign}{_decimal(size, step**power)} {names[power]}"
+
+
+def _half_a_last_digit(unit: int) -> int:
+    """Half of what the last printed digit is worth just below the next unit, where one decimal is shown."""
+    return 0 if unit == 1 else unit // 20
 
 
 def format_count(count: int) -> str:

@@ -1,6 +1,5 @@
 """A YAML document read as if it were hostile: bounded, without execution, repeated keys refused, lines remembered."""
 
-import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -69,10 +68,10 @@ def read_bytes(path: str, most: int = MOST_FILE_BYTES) -> bytes:
 
 def parse(content: bytes, file: str) -> Document:
     """Parse one YAML mapping. Raises DocumentError with the line of the first fault."""
-    name = escape(os.path.relpath(file) if file.startswith(os.getcwd() + os.sep) else file)
+    name = escape(file)
 
     def fail(text: str, line: int | None = None) -> DocumentError:
-        return DocumentError([Problem((), text, name, line)])
+        return DocumentError([Problem((), text, file=name, line=line)])
 
     try:
         text = content.decode("utf-8-sig")

@@ -85,7 +85,8 @@ def test_kv_memory_leaves_weights_and_overheads_out(fits: Fits) -> None:
 @pytest.mark.parametrize(
     ("weights", "whole"),
     [
-        ("auto", PARAMETERS * 2), ("AUTO", PARAMETERS * 2), ("none", 0), ("bf16", PARAMETERS * 2), ("fp32", PARAMETERS * 4),
+        ("auto", PARAMETERS * 2), ("AUTO", PARAMETERS * 2), ("none", 0), ("bf16", PARAMETERS * 2),
+        ("fp32", PARAMETERS * 4),
         ("fp8", PARAMETERS), ("int8", PARAMETERS), ("int4", PARAMETERS // 2), ("mxfp4", PARAMETERS // 32 * 17),
         ("nvfp4", PARAMETERS // 16 * 9), ("q8_0", PARAMETERS // 32 * 34), ("q4_0", PARAMETERS // 32 * 18),
         ("q4_K", -(-PARAMETERS // 256) * 144), ("q6_k", -(-PARAMETERS // 256) * 210), ("141GB", 141_000_000_000),
@@ -132,15 +133,22 @@ def test_utilization_and_overhead(fits: Fits, argv: list[str], utilization: floa
 
 def test_a_share_is_taken_without_rounding_errors(fits: Fits) -> None:
     """0.29 of 100 bytes are 29, where binary floating point would say 28."""
-    assert fits("llama3-70b", "--vram", "100B", "--weights", "none", "--utilization", "0.29").fit["kv_budget_bytes_per_gpu"] == 29
+    assert (
+        fits("llama3-70b", "--vram", "100B", "--weights", "none", "--utilization", "0.29").fit[
+            "kv_budget_bytes_per_gpu"
+        ]
+        == 29
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "size"),
     [
         ("80GB", 80 * 10**9), ("80gb", 80 * 10**9), ("80 GB", 80 * 10**9), ("80GiB", 80 * 2**30), ("80Gi", 80 * 2**30),
-        ("80gib", 80 * 2**30), ("24564MiB", 24_564 * 2**20), ("79.2GiB", 85_040_352_460), ("1.5KB", 1500), ("2TB", 2 * 10**12),
-        ("1TiB", 2**40), ("1000000B", 10**6), ("1024KiB", 2**20), ("640Ki", 640 * 1024), ("3MB", 3 * 10**6), ("1.9999B", 1),
+        ("80gib", 80 * 2**30), ("24564MiB", 24_564 * 2**20), ("79.2GiB", 85_040_352_460),
+        ("1.5KB", 1500), ("2TB", 2 * 10**12),
+        ("1TiB", 2**40), ("1000000B", 10**6), ("1024KiB", 2**20), ("640Ki", 640 * 1024),
+        ("3MB", 3 * 10**6), ("1.9999B", 1),
     ],
 )  # fmt: skip
 def test_sizes_in_any_unit_and_case(fits: Fits, text: str, size: int) -> None:
@@ -178,7 +186,11 @@ def test_a_window_lets_the_context_reach_the_limit(fits: Fits) -> None:
     assert fits("mistral-7b-v0.1", "--kv-memory", "536870911B", "-c", "1").fit["max_context"] == 4095
 
 
-@pytest.mark.parametrize("argv", [["-q"], ["--get", "fit.fits"], [], ["-f", "table"], ["-f", "csv"], ["-f", "markdown"], ["--explain"]], ids=str)
+@pytest.mark.parametrize(
+    "argv",
+    [["-q"], ["--get", "fit.fits"], [], ["-f", "table"], ["-f", "csv"], ["-f", "markdown"], ["--explain"]],
+    ids=str,
+)
 def test_every_format_exits_1_where_it_does_not_fit(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """The status does not depend on how the answer is shown; the answer is no error."""
     status = run(["llama3-70b", "--kv-memory", "1GiB", *argv])

@@ -125,7 +125,8 @@ def test_every_documented_key_has_its_value(document: Callable[..., Any], path: 
 def test_every_documented_text_is_there(document: Callable[..., Any], path: str) -> None:
     """Version, source and formula are texts that say something."""
     value = at(document(*QUESTION), path)
-    assert isinstance(value, str) and len(value) > 3
+    assert isinstance(value, str)
+    assert len(value) > 3
 
 
 @pytest.mark.parametrize("path", VALUES)
@@ -218,7 +219,9 @@ def test_a_window_splits_slope_and_fixed_part(document: Callable[..., Any]) -> N
     assert found["textbook"]["bytes_per_token"] == 688_128
 
 
-@pytest.mark.parametrize(("tokens", "slope", "total"), [(4095, 131_072, 536_739_840), (4096, 0, 536_870_912), (8192, 0, 536_870_912)])
+@pytest.mark.parametrize(
+    ("tokens", "slope", "total"), [(4095, 131_072, 536_739_840), (4096, 0, 536_870_912), (8192, 0, 536_870_912)]
+)
 def test_a_full_window_stops_growing(document: Callable[..., Any], tokens: int, slope: int, total: int) -> None:
     """Mistral 7B v0.1 keeps 4,096 tokens of 131,072 bytes, and no more."""
     kv = document("mistral-7b-v0.1", "-c", str(tokens))["kv"]
@@ -229,7 +232,10 @@ def test_an_index_key_keeps_its_own_format(document: Callable[..., Any]) -> None
     """DeepSeek V3.2: 61 x (576 x 1 + 132) bytes with an fp8 cache, the 132 being as in bf16."""
     found = document("deepseek-v3.2", "--kv-dtype", "fp8")["kv"]
     assert found["bytes_per_token"] == 61 * (576 + 132)
-    assert {group["kind"]: group["bytes_per_token"] for group in found["layers"]} == {"latent": 35_136, "indexer": 8_052}
+    assert {group["kind"]: group["bytes_per_token"] for group in found["layers"]} == {
+        "latent": 35_136,
+        "indexer": 8_052,
+    }
 
 
 @pytest.mark.parametrize("model", kvcalc.models())
@@ -243,10 +249,14 @@ def test_groups_of_layers_add_up(document: Callable[..., Any], model: str) -> No
     assert 0 <= rest < 2**24  # the slope is rounded up to a byte
 
 
-@pytest.mark.parametrize("model", ["llama3-70b", "gemma2-9b", "deepseek-v3.2", "deepseek-v4-pro", "whisper-tiny", "mamba-2.8b"])
+@pytest.mark.parametrize(
+    "model", ["llama3-70b", "gemma2-9b", "deepseek-v3.2", "deepseek-v4-pro", "whisper-tiny", "mamba-2.8b"]
+)
 def test_bytes_are_whole_numbers(document: Callable[..., Any], model: str) -> None:
     """Every value under a key with `bytes` is an integer or null, also with a budget and an explanation."""
-    found = list(leaves(document(model, "--vram", "80GB", "--utilization", "0.93", "--overhead", "1.5GiB", "--explain")))
+    found = list(
+        leaves(document(model, "--vram", "80GB", "--utilization", "0.93", "--overhead", "1.5GiB", "--explain"))
+    )
     amounts = [(path, value) for path, value in found if "bytes" in path.rsplit(".", 1)[-1]]
     assert len(amounts) > 10
     assert [(path, value) for path, value in amounts if value is not None and type(value) is not int] == []
@@ -254,7 +264,24 @@ def test_bytes_are_whole_numbers(document: Callable[..., Any], model: str) -> No
 
 def test_the_request_holds_every_input_in_force(document: Callable[..., Any]) -> None:
     """What was asked, defaults filled in, stands in the answer."""
-    argv = ["-c", "2k", "-b", "6", "--k-dtype", "fp8", "--v-dtype", "Q8_0", "--tp", "2", "--pp", "2", "--dp", "3", "--dcp", "1"]
+    argv = [
+        "-c",
+        "2k",
+        "-b",
+        "6",
+        "--k-dtype",
+        "fp8",
+        "--v-dtype",
+        "Q8_0",
+        "--tp",
+        "2",
+        "--pp",
+        "2",
+        "--dp",
+        "3",
+        "--dcp",
+        "1",
+    ]
     request = document("llama3-70b", *argv)["request"]
     assert [request[key] for key in ("context", "batch", "k_dtype", "v_dtype", "tp", "pp", "dp", "dcp")] == [
         2048, 6, "fp8", "q8_0", 2, 2, 3, 1

@@ -58,8 +58,12 @@ def test_every_listed_name_is_one_that_can_be_asked_for(call: Call) -> None:
     assert [name for name in names(call) if call(name, "-c", "1", "-q").status != 0] == []
 
 
-@pytest.mark.parametrize("form", [[], ["-f", "plain"], ["-f", "table"], ["-f", "markdown"], ["-f", "csv"], ["--json"]], ids=str)
-def test_every_format_lists_every_preset(call: Call, bundled: list[str], form: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "form", [[], ["-f", "plain"], ["-f", "table"], ["-f", "markdown"], ["-f", "csv"], ["--json"]], ids=str
+)
+def test_every_format_lists_every_preset(
+    call: Call, bundled: list[str], form: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No format leaves a preset out or cuts its name."""
     monkeypatch.setenv("COLUMNS", "120")
     result = call("models", *form)
@@ -72,7 +76,8 @@ def test_the_list_as_json(call: Call, bundled: list[str]) -> None:
     rows = {row["preset"]: row for row in document["models"]}
     assert (document["schema"], sorted(rows), document["warnings"]) == ("kvcalc.models/1", bundled, [])
     row = rows["llama3-70b"]
-    assert [row[key] for key in ("id", "layers", "heads", "kv_heads", "head_dim", "attention", "parameters", "max_context")] == [
+    keys = ("id", "layers", "heads", "kv_heads", "head_dim", "attention", "parameters", "max_context")
+    assert [row[key] for key in keys] == [
         "meta-llama/Meta-Llama-3-70B", 80, 64, 8, 128, "gqa", 70_550_000_000, 8192
     ]  # fmt: skip
     assert (row["bytes_per_token"], row["fixed_bytes_per_sequence"]) == (327_680, 0)
@@ -100,7 +105,7 @@ def test_the_list_as_csv_has_a_row_for_each_preset(call: Call, bundled: list[str
         (["--attention", "recurrent"], ["mamba-2.8b", "jamba-1.5-mini"], ["llama3-70b"]),
         (["--family", "qwen", "--attention", "hybrid"], ["qwen3-next-80b"], ["qwen3-8b", "jamba-1.5-mini"]),
     ],
-    ids=lambda value: " ".join(value),
+    ids=" ".join,
 )
 def test_the_list_can_be_narrowed(call: Call, argv: list[str], some: list[str], others: list[str]) -> None:
     """Families and kinds of attention, in any case and together."""
@@ -153,7 +158,9 @@ def test_every_bundled_preset_passes_the_check(call: Call, bundled: list[str]) -
     assert [(result.status, result.err) for result in results] == [(0, "")] * len(bundled)
 
 
-def test_a_faulty_file_fails_the_check_with_all_its_faults(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_faulty_file_fails_the_check_with_all_its_faults(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each fault is a line of its own with file, line, key and, where a word is near, the word that was meant."""
     monkeypatch.chdir(tmp_path)
     text = TINY.replace("dtype: bf16", "dtype: bf61").replace("heads: 4\n", "heads: -4\n", 1)
@@ -166,7 +173,9 @@ def test_a_faulty_file_fails_the_check_with_all_its_faults(call: Call, tmp_path:
         assert [line for line in lines if line.startswith(f"kvcalc: error: bad-1.yaml:{place}: ") and word in line]
 
 
-def test_a_faulty_base_is_named_with_its_own_file_and_line(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_faulty_base_is_named_with_its_own_file_and_line(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A fault that stands in the preset one starts from is reported where it stands."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KVCALC_PRESETS", str(tmp_path))
@@ -204,7 +213,9 @@ def folder_with(path: Path, **files: str) -> Path:
 def test_presets_of_the_user_come_first(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """KVCALC_PRESETS comes before the folder under the XDG config home, and both before the bundled presets."""
     first = folder_with(tmp_path / "first", tiny_1=TINY)
-    second = folder_with(tmp_path / "second", tiny_1=TINY.replace("2 full", "4 full"), tiny_2=TINY.replace("2 full", "6 full"))
+    second = folder_with(
+        tmp_path / "second", tiny_1=TINY.replace("2 full", "4 full"), tiny_2=TINY.replace("2 full", "6 full")
+    )
     folder_with(
         tmp_path / "config" / "kvcalc" / "presets",
         tiny_2=TINY.replace("2 full", "8 full"), tiny_3=TINY.replace("2 full", "10 full"), gpt2=TINY, llama3_70b=TINY,
@@ -217,7 +228,9 @@ def test_presets_of_the_user_come_first(call: Call, tmp_path: Path, monkeypatch:
     assert [found.count(name) for name in ("tiny-1", "tiny-2", "tiny-3", "gpt2", "llama3-70b")] == [1] * 5
 
 
-def test_another_spelling_of_a_users_preset_hides_the_bundled_one(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_spelling_of_a_users_preset_hides_the_bundled_one(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A user's `llama-3-70b` is what `llama3-70b` means from then on, and is listed once."""
     monkeypatch.setenv("KVCALC_PRESETS", str(folder_with(tmp_path / "own", llama_3_70b=TINY)))
     assert call("llama3-70b", "-c", "1", "-q") == (0, "1024\n", "")
@@ -238,9 +251,13 @@ def test_a_preset_may_start_from_another(call: Call, tmp_path: Path, monkeypatch
     assert call("my-70b", "--get", "model.heads") == (0, "64\n", "")
 
 
-def test_a_preset_may_start_from_the_one_it_replaces(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preset_may_start_from_the_one_it_replaces(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A user's llama3-70b with `base: llama3-70b` starts from the bundled one."""
-    monkeypatch.setenv("KVCALC_PRESETS", str(folder_with(tmp_path / "own", llama3_70b="base: llama3-70b\nkv_heads: 1\n")))
+    monkeypatch.setenv(
+        "KVCALC_PRESETS", str(folder_with(tmp_path / "own", llama3_70b="base: llama3-70b\nkv_heads: 1\n"))
+    )
     assert call("llama3-70b", "-c", "1", "-q") == (0, "40960\n", "")
 
 
@@ -252,7 +269,9 @@ def test_caches_of_a_base_merge_by_name(call: Call, tmp_path: Path, monkeypatch:
     assert (kv["fixed_bytes_per_sequence"], kv["bytes_per_token"]) == (176_160_768, 172_032)
 
 
-def test_one_faulty_preset_of_a_user_does_not_spoil_the_others(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_faulty_preset_of_a_user_does_not_spoil_the_others(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A broken file in the user's folder never stops a bundled model from being sized by its name."""
     monkeypatch.setenv("KVCALC_PRESETS", str(folder_with(tmp_path / "own", bad_1="name: [")))
     assert call("llama3-70b", "-c", "1", "-q") == (0, "327680\n", "")

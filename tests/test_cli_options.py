@@ -65,7 +65,9 @@ def test_recurrent_state_keeps_its_own_dtype(answer: Kv) -> None:
     assert answer("mamba-2.8b", "--kv-dtype", "fp8")["kv"]["bytes_total"] == 22_937_600
 
 
-@pytest.mark.parametrize(("heads", "total"), [("1", 40_960), ("8", 327_680), ("16", 655_360), ("64", 2_621_440), ("all", 2_621_440)])
+@pytest.mark.parametrize(
+    ("heads", "total"), [("1", 40_960), ("8", 327_680), ("16", 655_360), ("64", 2_621_440), ("all", 2_621_440)]
+)
 def test_kv_heads_replaces_the_cached_heads(answer: Kv, heads: str, total: int) -> None:
     """`--kv-heads N` caches N heads in each of the 80 layers; `all` equals the textbook."""
     found = answer("llama3-70b", "--kv-heads", heads)
@@ -153,7 +155,9 @@ def test_a_batch_smaller_than_the_replicas_warns(answer: Kv) -> None:
     assert [len(answer("llama3-70b", "--dp", "3", "-b", batch)["warnings"]) for batch in ("1", "3")] == [1, 0]
 
 
-@pytest.mark.parametrize(("argv", "tokens"), [(["--tp", "8"], 4096), (["--tp", "8", "--dcp", "8"], 512), (["--tp", "8", "--dcp", "2"], 2048)])
+@pytest.mark.parametrize(
+    ("argv", "tokens"), [(["--tp", "8"], 4096), (["--tp", "8", "--dcp", "8"], 512), (["--tp", "8", "--dcp", "2"], 2048)]
+)
 def test_a_latent_is_whole_on_every_rank(answer: Kv, argv: list[str], tokens: int) -> None:
     """Tensor parallelism does not split DeepSeek's latent; decode context parallelism splits its tokens."""
     assert answer("deepseek-v3", *argv)["kv"]["bytes_total_per_gpu"] == 70_272 * tokens
@@ -165,7 +169,10 @@ def test_windows_are_not_split_over_the_context(answer: Kv) -> None:
     assert found["kv"]["bytes_total_per_gpu"] == 32 * 1 * 256 * 2 * 4096
 
 
-@pytest.mark.parametrize(("argv", "layout"), [(["--gpus", "8"], [8, 1, 1, 1]), (["--gpus", "8", "--dcp", "4"], [8, 1, 1, 4]), (["--gpus", "1"], [1, 1, 1, 1])])
+@pytest.mark.parametrize(
+    ("argv", "layout"),
+    [(["--gpus", "8"], [8, 1, 1, 1]), (["--gpus", "8", "--dcp", "4"], [8, 1, 1, 4]), (["--gpus", "1"], [1, 1, 1, 1])],
+)
 def test_gpus_alone_is_tensor_parallelism(answer: Kv, argv: list[str], layout: list[int]) -> None:
     """`--gpus N` without tp, pp and dp means `--tp N`."""
     request = answer("llama3-70b", *argv)["request"]

@@ -206,7 +206,15 @@ def test_explain_adds_the_terms_of_the_sum(call: Call, form: str, monkeypatch: p
     assert 536_870_912 in numbers(added)
 
 
-CONTEXTS = [("4096", 4096), ("4k", 4096), ("128k", 131_072), ("128K", 131_072), ("1m", 1_048_576), ("1", 1), ("0.5k", 512)]
+CONTEXTS = [
+    ("4096", 4096),
+    ("4k", 4096),
+    ("128k", 131_072),
+    ("128K", 131_072),
+    ("1m", 1_048_576),
+    ("1", 1),
+    ("0.5k", 512),
+]
 
 
 @pytest.mark.parametrize(("text", "tokens"), CONTEXTS)

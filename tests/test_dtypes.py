@@ -78,14 +78,14 @@ def test_find(text: str, name: str) -> None:
 )
 def test_formats_of_one_engine_are_refused(text: str) -> None:
     """A format whose size an engine decides has none without that engine."""
-    with pytest.raises(KvcalcError, match="is a format of one engine, and has no size without that engine$"):
+    with pytest.raises(KvcalcError, match=r"is a format of one engine, and has no size without that engine$"):
         dtypes.find(text, KV, "--kv-dtype")
 
 
 @pytest.mark.parametrize("text", ["Q4_K_M", "q5_k_s", "q3_k_l", "iq3_m", "q4_k_xl"])
 def test_mixes_of_weight_formats_are_refused(text: str) -> None:
     """A mix has no bits of its own: the file's size is asked for."""
-    with pytest.raises(KvcalcError, match=f"^--weights: '{text}' mixes several types") as caught:
+    with pytest.raises(KvcalcError, match=rf"^--weights: '{text}' mixes several types") as caught:
         dtypes.find(text, WEIGHTS, "--weights")
     assert caught.value.hint == "give the size of the file instead, such as --weights 42.5GB"
 

@@ -82,6 +82,12 @@ def test_weights_too_big() -> None:
     )
 
 
+def test_gpus_for_weights_count_what_is_left_for_them() -> None:
+    """80 GB x 0.9 - 2 GB leaves 70 GB of a GPU: 141.1 GB need three, though two hold 160 GB."""
+    budget = Budget(vram=80 * GB, utilization=Share(9, 10), overhead=2 * GB)
+    assert fit(llama(), budget).room.gpus_for_weights == 3
+
+
 def test_overhead_above_the_memory() -> None:
     """Where the overhead alone fills the GPU, no number of them holds the weights."""
     room = fit(llama(), Budget(vram=10 * GB, weights=GB, overhead=10 * GB)).room
@@ -110,15 +116,15 @@ def test_max_context_to_the_byte() -> None:
 
 
 def test_dp_multiplies_the_answer() -> None:
-    """Each of two replicas of four GPUs holds the weights once: (80 GB - 141.1 GB / 4) / (4,096 x 81,920 B) is 133.3."""
-    answer = fit(llama(tp=4, dp=2), Budget(vram=80 * GB))
+    """Each of four replicas of four GPUs holds the weights once: (80 GB - 141.1 GB / 4) / (4,096 x 81,920 B) is 133.29."""
+    answer = fit(llama(tp=4, dp=4), Budget(vram=80 * GB))
     assert answer.room.kv_budget == 44_725_000_000
-    assert answer.max_batch == 2 * 133
-    assert answer.capacity_tokens == 2 * 545_959  # 44,725,000,000 / 81,920 = 545,959.5
+    assert answer.max_batch == 4 * 133
+    assert answer.capacity_tokens == 4 * 545_959  # 44,725,000,000 / 81,920 = 545,959.47
 
 
 def test_dp_asks_the_fullest_replica() -> None:
-    """Five sequences on two replicas are three on the fullest: 10 GiB / 3 / 327,680 B is 10,922 tokens, or the limit."""
+    """Five sequences on two replicas are three on the fullest, which share 5 GiB."""
     budget = Budget(kv_memory=5 * GIB)
     answer = fit(llama(batch=5, dp=2), budget)
     assert answer.max_context == 5_461  # 5 GiB / 3 / 327,680 B = 5,461.3
@@ -166,13 +172,13 @@ def test_no_weights() -> None:
 
 def test_unknown_weights_are_an_error() -> None:
     """With a memory and no word on the weights there is no answer."""
-    with pytest.raises(KvcalcError, match="^--weights: the number of parameters of M is not known$"):
+    with pytest.raises(KvcalcError, match=r"^--weights: the number of parameters of M is not known$"):
         fit(inline("heads: 8, kv_heads: 2, head_dim: 64, layers: 1 full"), Budget(vram=GB))
 
 
 def test_a_budget_needs_a_size() -> None:
     """Neither memory nor cache memory is no budget."""
-    with pytest.raises(KvcalcError, match="^--vram: expected a size, or --kv-memory instead$"):
+    with pytest.raises(KvcalcError, match=r"^--vram: expected a size, or --kv-memory instead$"):
         fit(llama(), Budget())
 
 

@@ -115,7 +115,7 @@ def test_cross_attention_keeps_the_encoder() -> None:
 
 def test_cross_attention_needs_a_length() -> None:
     """Where the encoder's length is the request's and none was given, the answer is an error."""
-    with pytest.raises(KvcalcError, match="^--encoder-tokens: this model's cross-attention cache depends on it"):
+    with pytest.raises(KvcalcError, match=r"^--encoder-tokens: this model's cross-attention cache depends on it"):
         formula.size(INPUT_CROSS, 1, BF16, None)
 
 

@@ -44,9 +44,15 @@ def test_hub_ids_in_any_case(hub_id: str) -> None:
     assert library.load(hub_id).origin == "llama3-70b"
 
 
+@pytest.mark.parametrize("name", ["Meta-Llama-3-70B", "meta-llama-3-70b-instruct"])
+def test_names_of_hub_ids(name: str) -> None:
+    """The last part of a hub id is a name too."""
+    assert library.load(name).origin == "llama3-70b"
+
+
 def test_part_of_a_hub_id_is_none() -> None:
     """A hub id is matched whole, though the file contains its beginning."""
-    with pytest.raises(KvcalcError, match="^no preset has the hub id 'meta-llama/Meta-Llama-3-7'$"):
+    with pytest.raises(KvcalcError, match=r"^no preset has the hub id 'meta-llama/Meta-Llama-3-7'$"):
         library.load("meta-llama/Meta-Llama-3-7")
 
 
@@ -62,7 +68,8 @@ def test_folders_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("KVCALC_PRESETS", os.pathsep.join(map(str, [*listed, ""])))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     folders = [*listed, tmp_path / "config" / "kvcalc" / "presets"]
-    for folder, names in zip(folders, (["one-1"], [], ["one-1", "two-2"], ["two-2", "tri-3", "llama3-70b"])):
+    presets: tuple[list[str], ...] = (["one-1"], [], ["one-1", "two-2"], ["two-2", "tri-3", "llama3-70b"])
+    for folder, names in zip(folders, presets, strict=True):
         for name in names:
             write(folder, name, f"source: {folder.name}\n")
     assert [Path(folder) for folder in library.folders()[:-1]] == folders
@@ -133,7 +140,7 @@ def test_unknown_hub_ids_get_the_nearest() -> None:
 @pytest.mark.parametrize("path", ["./nowhere-1", "/no/such/file", "../x/y/z"])
 def test_paths_that_are_not_there(path: str) -> None:
     """What can only be a path is refused as one."""
-    with pytest.raises(KvcalcError, match="no such file$"):
+    with pytest.raises(KvcalcError, match=r"no such file$"):
         library.load(path)
 
 
@@ -168,7 +175,7 @@ def test_name_rule(name: str, fault: str | None) -> None:
 def test_a_preset_named_like_a_word_is_refused(mine: Path) -> None:
     """A user's preset that a verb could hide is refused, and the hint says what to do."""
     write(mine, "mymodel", "")
-    with pytest.raises(KvcalcError, match="expected a name with a digit or a hyphen") as caught:
+    with pytest.raises(KvcalcError, match=r"expected a name with a digit or a hyphen") as caught:
         library.load("mymodel")
     assert caught.value.hint == "rename the file"
 
@@ -237,14 +244,14 @@ def test_long_chains_are_refused(mine: Path) -> None:
     for i in range(1, 10):
         write(mine, f"p-{i}", f"base: p-{i - 1}\n")
     assert library.load("p-8").name == "p-0"
-    with pytest.raises(DocumentError, match="base: expected at most 8 presets that start from one another$"):
+    with pytest.raises(DocumentError, match=r"base: expected at most 8 presets that start from one another$"):
         library.load("p-9")
 
 
 @pytest.mark.parametrize("base", ["[a]", "3", "{}", "true"])
 def test_a_base_is_a_name(base: str) -> None:
     """Only text can name a preset."""
-    with pytest.raises(DocumentError, match="base: expected the name of a preset, got "):
+    with pytest.raises(DocumentError, match=r"base: expected the name of a preset, got "):
         load(f"{{name: M, base: {base}}}")
 
 

@@ -5,16 +5,16 @@ llama.cpp and 129 of transformers; the arithmetic stands beside each.
 """
 
 from collections import Counter
+from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
 
 from kvcalc import formula, library, request, sharding
-from kvcalc.sizing import measure
 from kvcalc.formula import recurrent_state
 from kvcalc.model import Model, Recurrent
 from kvcalc.sharding import Layout
-from kvcalc.sizing import Size
+from kvcalc.sizing import Size, measure
 
 LLAMA_3_70B = """
 name: Llama 3 70B
@@ -188,7 +188,7 @@ def test_v4_flash_at_an_odd_length() -> None:
 def test_v4_flash_adds_nothing_for_single_tokens() -> None:
     """After 8,192 tokens the next four add 0, 0, 0 and 26,880 B: 21 layers write an entry of 1,280 B every fourth."""
     totals = [at(DEEPSEEK_V4_FLASH, 8_192 + i).bytes_per_sequence for i in range(5)]
-    assert [after - before for before, after in zip(totals, totals[1:])] == [0, 0, 0, 26_880]
+    assert [after - before for before, after in pairwise(totals)] == [0, 0, 0, 26_880]
 
 
 def test_v4_flash_slope_while_the_windows_fill() -> None:
@@ -239,9 +239,7 @@ STATES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("source", "state_bytes"), STATES.items(), ids=lambda value: str(value).strip().split("\n")[0]
-)
+@pytest.mark.parametrize(("source", "state_bytes"), STATES.items(), ids=lambda value: str(value).strip().split("\n")[0])
 def test_state_bytes_of_one_layer(source: str, state_bytes: int) -> None:
     """A recurrent layer keeps kernel - 1 columns in the model's dtype, and its state in float32 if none is stated."""
     model = load(source) if "\n" in source else library.load(source)

@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from kvcalc import library, request
-from kvcalc.sizing import measure
 from kvcalc.model import Attention, Model
+from kvcalc.sizing import measure
 
 UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
@@ -36,7 +36,9 @@ class Row(NamedTuple):
 
 def plain(name: str, layers: int, heads: int, head_dim: int) -> str:
     """A preset of a multi-head model for which none ships."""
-    return f"{{name: {name}, dtype: fp16, heads: {heads}, kv_heads: {heads}, head_dim: {head_dim}, layers: {layers} full}}"
+    return (
+        f"{{name: {name}, dtype: fp16, heads: {heads}, kv_heads: {heads}, head_dim: {head_dim}, layers: {layers} full}}"
+    )
 
 
 OPT_175B = plain("OPT-175B", 96, 96, 128)  # hidden size 12,288

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from kvcalc import library, request
-from kvcalc.sizing import measure
 from kvcalc.dtypes import FP32, KV
 from kvcalc.errors import KvcalcError
 from kvcalc.model import Attention, Model, Shared
 from kvcalc.request import ask
+from kvcalc.sizing import measure
 
 
 def model(**facts: object) -> Model:
@@ -39,7 +39,7 @@ def test_max_is_the_limit() -> None:
 
 def test_max_without_a_limit_is_refused() -> None:
     """`max` cannot be answered where no limit is published."""
-    with pytest.raises(KvcalcError, match="^--context: max: no limit is published for M$"):
+    with pytest.raises(KvcalcError, match=r"^--context: max: no limit is published for M$"):
         ask(model(), context="max")
 
 
@@ -78,7 +78,9 @@ def test_state_keeps_its_dtype(facts: dict[str, object], state: object) -> None:
 
 def test_one_vector_has_one_dtype() -> None:
     """Under a latent, one vector is key and value: two formats are refused."""
-    with pytest.raises(KvcalcError, match="^--k-dtype: one vector serves as key and value in M, so fp8 and bf16 cannot"):
+    with pytest.raises(
+        KvcalcError, match=r"^--k-dtype: one vector serves as key and value in M, so fp8 and bf16 cannot"
+    ):
         ask(model(**MLA), k_dtype="fp8")
 
 
@@ -90,7 +92,7 @@ def test_one_vector_has_one_dtype() -> None:
 def test_numbers_start_at_one(option: str, what: str) -> None:
     """Zero of anything is refused under the option's name."""
     options: dict[str, Any] = {option: 0}
-    with pytest.raises(KvcalcError, match=f"^{what}: expected a number above zero, got 0$"):
+    with pytest.raises(KvcalcError, match=rf"^{what}: expected a number above zero, got 0$"):
         ask(model(), **options)
 
 
@@ -119,13 +121,13 @@ def test_encoder_tokens_of_shipped_models(preset: str, tokens: int) -> None:
 
 def test_encoder_tokens_without_a_default_are_asked_for() -> None:
     """Where neither request nor preset has a length, the question cannot be answered."""
-    with pytest.raises(KvcalcError, match="^--encoder-tokens: the cross-attention cache of M depends on it"):
+    with pytest.raises(KvcalcError, match=r"^--encoder-tokens: the cross-attention cache of M depends on it"):
         ask(model(**CROSS))
 
 
 def test_encoder_tokens_without_cross_attention_are_refused() -> None:
     """A length on an encoder's side means nothing for a decoder."""
-    with pytest.raises(KvcalcError, match="^--encoder-tokens: M has no cross-attention$"):
+    with pytest.raises(KvcalcError, match=r"^--encoder-tokens: M has no cross-attention$"):
         ask(model(), encoder_tokens=100)
 
 
@@ -138,7 +140,7 @@ def test_kv_heads(kv_heads: Any, slope: int) -> None:
 @pytest.mark.parametrize("kv_heads", [0, -1, 9])
 def test_kv_heads_out_of_range_are_refused(kv_heads: int) -> None:
     """Between one and all heads can be cached."""
-    with pytest.raises(KvcalcError, match=f"^--kv-heads: expected 1 to 8 or all, got {kv_heads}$"):
+    with pytest.raises(KvcalcError, match=rf"^--kv-heads: expected 1 to 8 or all, got {kv_heads}$"):
         ask(model(), kv_heads=kv_heads)
 
 
@@ -153,14 +155,14 @@ def test_kv_heads_reach_shared_layers_but_not_pruned_ones() -> None:
 @pytest.mark.parametrize("kv_heads", [4, "all"])
 def test_kv_heads_of_a_latent_model_are_refused(kv_heads: Any) -> None:
     """One vector serves all heads: no number of KV heads changes it."""
-    with pytest.raises(KvcalcError, match="^--kv-heads: M caches one vector for all heads"):
+    with pytest.raises(KvcalcError, match=r"^--kv-heads: M caches one vector for all heads"):
         ask(model(**MLA), kv_heads=kv_heads)
 
 
 def test_kv_heads_without_attention_are_refused() -> None:
     """A recurrent model has no heads to cache."""
     mamba = model(layers="2 mamba1", caches="{mamba1: {inner: 64, state: 16, conv: 4}}")
-    with pytest.raises(KvcalcError, match="^--kv-heads: M has no attention heads to cache$"):
+    with pytest.raises(KvcalcError, match=r"^--kv-heads: M has no attention heads to cache$"):
         ask(mamba, kv_heads=4)
 
 
@@ -172,5 +174,5 @@ def test_sequences_per_replica(batch: int, dp: int, local: int) -> None:
 
 def test_a_model_that_caches_nothing_is_refused() -> None:
     """There is nothing to size where every head is pruned."""
-    with pytest.raises(KvcalcError, match="^M caches nothing: there is nothing to size$"):
+    with pytest.raises(KvcalcError, match=r"^M caches nothing: there is nothing to size$"):
         measure(ask(model(kv_heads=0)))

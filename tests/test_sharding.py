@@ -3,10 +3,10 @@
 import pytest
 
 from kvcalc import library, request, sharding
-from kvcalc.sizing import measure
 from kvcalc.errors import KvcalcError
 from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared
 from kvcalc.sharding import Layout
+from kvcalc.sizing import measure
 
 FULL = Attention("full", heads=64, kv_heads=8, k_dim=128, v_dim=128)
 SLIDING = Attention("sliding", heads=64, kv_heads=8, k_dim=64, v_dim=64, span=128)
@@ -16,9 +16,8 @@ CSA = Compressed(ratio=4, dim=512, rope=64, heads=64, indexer=128)
 
 def per_gpu(preset: str, context: int, batch: int = 1, **layout: int) -> int:
     """Bytes on the fullest GPU, in 16 bits."""
-    return measure(
-        request.ask(library.load(preset), context=context, batch=batch, kv_dtype="bf16", **layout)
-    ).bytes_per_gpu
+    asked = request.ask(library.load(preset), context=context, batch=batch, kv_dtype="bf16")
+    return measure(asked._replace(layout=Layout(**layout))).bytes_per_gpu
 
 
 @pytest.mark.parametrize(("tp", "kv_heads"), [(1, 8), (2, 4), (4, 2), (8, 1), (16, 1), (32, 1), (64, 1)])
@@ -147,13 +146,13 @@ def test_dcp_leaves_windows_whole() -> None:
 
 def test_dcp_of_a_compressed_cache_is_refused() -> None:
     """No rule for splitting DeepSeek V4's entries over ranks is known."""
-    with pytest.raises(KvcalcError, match="^--dcp: no engine's rule for splitting a compressed cache"):
+    with pytest.raises(KvcalcError, match=r"^--dcp: no engine's rule for splitting a compressed cache"):
         sharding.shard(CSA, Layout(tp=8, dcp=2))
 
 
 def test_dcp_must_divide_tp() -> None:
     """dcp splits the ranks of tp."""
-    with pytest.raises(KvcalcError, match="^--dcp: 3 does not divide --tp 8$"):
+    with pytest.raises(KvcalcError, match=r"^--dcp: 3 does not divide --tp 8$"):
         sharding.place(library.load("llama3-70b"), Layout(tp=8, dcp=3))
 
 
@@ -167,7 +166,7 @@ def test_dcp_refusals_name_it() -> None:
 
 def test_more_stages_than_layers_are_refused() -> None:
     """Each stage needs a layer."""
-    with pytest.raises(KvcalcError, match="^--pp: 81 stages are more than the model's 80 layers$"):
+    with pytest.raises(KvcalcError, match=r"^--pp: 81 stages are more than the model's 80 layers$"):
         sharding.place(library.load("llama3-70b"), Layout(pp=81))
 
 

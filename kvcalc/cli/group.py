@@ -8,12 +8,13 @@ from typer.core import TyperGroup
 from typer.main import get_command as command_of
 
 from kvcalc.errors import KvcalcError, escape
+from kvcalc.verbs import VERBS
 
 __all__ = ["DEFAULT_VERB", "VERB_MODULES", "ModelOrVerbGroup"]
 
 DEFAULT_VERB = "size"
 
-# A verb is one word of letters (kvcalc.library.VERBS lists those to come too). Building eleven verbs of 28 options
+# A verb is one word of letters (kvcalc.verbs lists those to come too). Building eleven verbs of 28 options
 # would cost a third of the start-up, so only the one that was called is imported.
 VERB_MODULES = {"size": "kvcalc.cli.size", "models": "kvcalc.cli.models"}
 
@@ -34,6 +35,8 @@ class ModelOrVerbGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
         first = args[0].split("=", 1)[0] if args else ""
+        if first in VERBS and first not in VERB_MODULES:
+            raise KvcalcError(f"{first}: this version of kvcalc does not have this command yet")
         if args and first not in own and first not in VERB_MODULES:
             args = [DEFAULT_VERB, *args]
         if "--" in args:

@@ -1,12 +1,14 @@
 """The entry point: one edge at which every error becomes one line and an exit status."""
 
+import os
 import sys
 from typing import NoReturn
 
 import typer
 
+from kvcalc import library
 from kvcalc.cli.group import VERB_MODULES, ModelOrVerbGroup
-from kvcalc.errors import ExitCode, KvcalcError, escape
+from kvcalc.errors import ExitCode, KvcalcError, escape, nearest
 from kvcalc.version import __version__
 
 __all__ = ["main"]
@@ -53,12 +55,18 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def run(arguments: list[str]) -> int:
     """Run the command line and return its exit status. Errors that are not the user's keep their traceback."""
-    if not arguments:
+    if sys.stdout is None:  # closed by the caller: there is an exit status all the same
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    completing = "_KVCALC_COMPLETE" in os.environ  # the shell asks, and its words are in the environment
+    if not arguments and not completing:
         sys.stdout = sys.stderr  # standard output is for results, and there is none
         _app()(["--help"], prog_name="kvcalc", standalone_mode=False)
         return ExitCode.USAGE
     try:
         return int(_app()(arguments, prog_name="kvcalc", standalone_mode=False) or 0)
+    except SystemExit as stop:
+        # Typer leaves with 1 when help or a version meets a closed pipe, which for us is no failure.
+        return int(stop.code or 0) if completing else ExitCode.OK
     except KvcalcError as error:
         return _fail(error.message, error.hint)
     except KeyboardInterrupt:
@@ -78,8 +86,15 @@ def _usage(error: Exception, arguments: list[str]) -> int:
     option = str(getattr(error, "option_name", ""))
     if option in _LATER:
         return _fail(f"{option}: not in this version of kvcalc", "the exact size needs none")
-    message = error.format_message()  # type: ignore[attr-defined]
     verb = arguments[0] if arguments[0] in VERB_MODULES else ""
+    model = getattr(getattr(error, "ctx", None), "params", {}).get("model")
+    if not verb and isinstance(model, str) and model != "-":
+        try:
+            library.locate(model)  # `kvcalc plna llama3-8b`: the mistake is the first word, not the second
+        except KvcalcError as unknown:
+            close = nearest(model, VERB_MODULES)
+            return _fail(unknown.message, f"did you mean the command {close[0]}?" if close else unknown.hint)
+    message = error.format_message()  # type: ignore[attr-defined]
     return _fail(message.rstrip(".") or type(error).__name__, f"see `{f'kvcalc {verb}'.strip()} --help`")
 
 

@@ -8,7 +8,15 @@ import typer
 
 from kvcalc import library
 from kvcalc.canonical import canonical_text
-from kvcalc.catalogue import ATTENTION, listing, listing_document, listing_report, model_document, model_report
+from kvcalc.catalogue import (
+    ATTENTION,
+    listing,
+    listing_document,
+    listing_report,
+    listing_values,
+    model_document,
+    model_report,
+)
 from kvcalc.cli import options as o
 from kvcalc.cli.shell import emit, write
 from kvcalc.errors import ExitCode, KvcalcError, escape, shown
@@ -66,17 +74,23 @@ def models(
     if output.form == "yaml":
         if name is None:
             raise KvcalcError("--format: yaml shows one preset, so it needs its NAME")
-        found = library.locate(name)
-        path = found if isinstance(found, str) else found.path
+        where = library.locate(name)
+        path = where if isinstance(where, str) else where.path
         write(canonical_text(parse(read_bytes(path), path).data))
         return
     if name is not None:
         model = library.load(name)
         emit(output, lambda: model_document(model), lambda: model_report(model), headline=lambda _: model.origin)
         return
-    rows = listing(family, attention)
-    names = "\n".join(row.preset for row in rows)
-    emit(output, lambda: listing_document(rows), lambda: listing_report(rows), headline=lambda _: names)
+    found = listing(family, attention)
+    names = "\n".join(row.preset for row in found.rows)
+    emit(
+        output,
+        lambda: listing_document(found),
+        lambda: listing_report(found),
+        headline=lambda _: names,
+        rows=lambda _: listing_values(found.rows),
+    )
 
 
 def _check(path: str) -> int:

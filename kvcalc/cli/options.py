@@ -203,7 +203,7 @@ def output_of(given: Given, *, terminal: bool, formats: tuple[str, ...] = FORMAT
     if len(asked) > 1:
         raise KvcalcError(f"{asked[0]}: contradicts {asked[1]}, since each asks for an output of its own")
     form: str = (
-        {"--quiet": "quiet", "--get": "get", "--json": "json", "--format": given["format_"]}[asked[0]]
+        {"--quiet": "quiet", "--get": "get", "--json": "json", "--format": (given["format_"] or "").lower()}[asked[0]]
         if asked
         else ("table" if terminal else "plain")
     )

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kvcalc import library
@@ -22,7 +22,7 @@ def load_model(source: str) -> Model:
     """The model that a MODEL argument names; `-` is a preset on standard input."""
     if source != "-":
         return library.load(source)
-    content = sys.stdin.buffer.read(MOST_FILE_BYTES + 1)
+    content = b"" if sys.stdin is None else sys.stdin.buffer.read(MOST_FILE_BYTES + 1)
     if len(content) > MOST_FILE_BYTES:
         raise KvcalcError(f"<stdin>: expected at most {MOST_FILE_BYTES:,} bytes")
     return library.load_text(content, "<stdin>")
@@ -33,10 +33,11 @@ def emit(
     document: Callable[[], dict[str, Value]],
     report: Callable[[], "Report"],
     headline: Callable[[dict[str, Value]], Value],
+    rows: Callable[[dict[str, Value]], Sequence[Mapping[str, Value]]] | None = None,
 ) -> None:
     """Write an answer in the form that was asked for. Each renderer is imported only when it is used.
 
-    `headline` picks what --quiet prints from the document.
+    `headline` picks what --quiet prints from the document, `rows` what the lines of CSV are: by default, one.
     """
     match output.form:
         case "table":
@@ -58,7 +59,8 @@ def emit(
         case "csv":
             from kvcalc.render.data import as_csv
 
-            write(as_csv([document()]))
+            values = document()
+            write(as_csv(rows(values) if rows else [values]))
         case form:
             from kvcalc.render.data import raw
 
@@ -73,6 +75,8 @@ def write(text: str) -> None:
             sys.stdout.reconfigure(errors="backslashreplace")  # a name may hold what an ASCII locale cannot show
         sys.stdout.write(text)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         # What is still buffered must not raise again when Python closes the stream at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise KvcalcError(f"standard output: {error.strerror}") from None

@@ -85,12 +85,15 @@ def _table(section: Section, units: Units, width: int) -> Table:
     form = _widest_form(heads, columns, units, width)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=any(section.columns))
     drawn = [_column(cells, units, form) for cells in columns]
-    for head, cells, texts in zip(heads, columns, drawn, strict=True):
+    for i, (head, cells, texts) in enumerate(zip(heads, columns, drawn, strict=True)):
         amounts = _amounts(cells)
         heading = _broken(head, max(12, *map(_width, texts))) if amounts else head
         # Numbers never wrap and never shrink; labels do both.
         table.add_column(
-            Text(heading, "bold"), justify="right" if amounts else "left", no_wrap=amounts, overflow="fold"
+            Text(heading, "bold"),
+            justify="right" if amounts else "left",
+            no_wrap=amounts or (section.keys and not i),
+            overflow="fold",
         )
     for row in zip(*drawn, strict=True):
         table.add_row(*row)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Literal, get_args
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -15,13 +16,16 @@ from kvcalc.sizing import measure
 
 MODELS = st.from_type(Model)
 WIDTHS = st.from_type(Widths)
-STORED = st.from_type(Stored)
+STORED: st.SearchStrategy[Stored] = st.one_of(*map(st.from_type, get_args(Stored)))
 TOKENS = st.integers(1, 20_000)
 RATES = st.lists(st.builds(Rate, st.integers(0, 10**6), st.integers(1, 200)), max_size=6)
 
 
-def windows(reach: str) -> st.SearchStrategy[Attention]:
+def windows(reach: Literal["sliding", "chunked"]) -> st.SearchStrategy[Attention]:
     return st.from_type(Attention).filter(lambda cache: cache.span is not None).map(lambda c: replace(c, reach=reach))
+
+
+WINDOWS = windows("sliding") | windows("chunked")
 
 
 @given(MODELS, st.integers(1, 1_000), TOKENS)
@@ -58,7 +62,7 @@ def test_bytes_grow_with_heads_and_widths(cache: Attention, widths: Widths, toke
     assert [formula.size(c, tokens, widths, None) > before for c in grown] == [True, True, True]
 
 
-@given(st.sampled_from(["sliding", "chunked"]).flatmap(windows), WIDTHS, st.integers(0, 10**9))
+@given(WINDOWS, WIDTHS, st.integers(0, 10**9))
 def test_windows_are_flat_past_themselves(cache: Attention, widths: Widths, past: int) -> None:
     """A window or chunk holds no more than its own length."""
     assert cache.span is not None
@@ -66,7 +70,7 @@ def test_windows_are_flat_past_themselves(cache: Attention, widths: Widths, past
     assert later == full
 
 
-@given(st.sampled_from(["sliding", "chunked"]).flatmap(windows), WIDTHS, st.data())
+@given(WINDOWS, WIDTHS, st.data())
 def test_windows_equal_full_attention_below_themselves(cache: Attention, widths: Widths, data: st.DataObject) -> None:
     """Up to its length a window or chunk holds what full attention holds."""
     assert cache.span is not None
