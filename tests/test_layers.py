@@ -23,6 +23,7 @@ ORDER = (
     ("caches",),
     ("preset",),
     ("sources.",),
+    ("finding",),
     ("canonical", "library", "explain"),
     ("report", "document"),
     ("catalogue",),

@@ -1,0 +1,110 @@
+"""Where presets are found: by name in any spelling, or by a hub id that they give as their own."""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kvcalc.errors import KvcalcError, nearest, shown
+from kvcalc.yamlfile import parse, read_bytes
+
+__all__ = ["ENDINGS", "Entry", "entries", "find", "find_hub_id", "folders", "name_fault", "nearest_hint", "squash"]
+
+ENDINGS = (".yaml", ".yml")
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+
+
+class Entry(NamedTuple):
+    """A preset that can be asked for by name."""
+
+    name: str
+    path: str
+
+
+def squash(name: str) -> str:
+    """A name without case and separators: `Llama-3-70B` and `llama3-70b` are one."""
+    return re.sub(r"[-_. ]", "", name.lower())
+
+
+def name_fault(name: str) -> str | None:
+    """Why a preset must not be called `name`, or None."""
+    if not _NAME.fullmatch(name):
+        return "expected a name of a-z, 0-9, '.' and '-'"
+    if not re.search(r"[0-9-]", name):
+        return "expected a name with a digit or a hyphen, so that no command can have the same"
+    return None
+
+
+def folders() -> list[str]:
+    """The folders of presets, those that come first first: KVCALC_PRESETS, the user's own, the bundled ones."""
+    listed = [f for f in os.environ.get("KVCALC_PRESETS", "").split(os.pathsep) if f]
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    package = os.path.dirname(os.path.abspath(__file__))
+    beside = os.path.join(package, "presets")  # in a wheel; in a checkout and an editable install they lie one up
+    bundled = beside if os.path.isdir(beside) else os.path.join(os.path.dirname(package), "presets")
+    return [*listed, os.path.join(config, "kvcalc", "presets"), bundled]
+
+
+def _files(folder: str) -> Iterator[Entry]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:  # a folder that is not there, or not ours to read, holds no presets
+        return
+    for name in names:
+        stem, ending = os.path.splitext(name)
+        if ending in ENDINGS and not name.startswith("."):
+            yield Entry(stem, os.path.join(folder, name))
+
+
+def entries() -> list[Entry]:
+    """All presets by name, each name once: the one that would be used."""
+    found: dict[str, Entry] = {}
+    for folder in folders():
+        for entry in _files(folder):
+            found.setdefault(squash(entry.name), entry)
+    return sorted(found.values())
+
+
+def find(name: str, used: tuple[str, ...] = ()) -> Entry:
+    """The first preset called `name` whose path is not `used` yet."""
+    for folder in folders():
+        matches = [e for e in _files(folder) if squash(e.name) == squash(name) and e.path not in used]
+        if len(matches) > 1:
+            raise KvcalcError(f"{shown(name)} could be {matches[0].path} or {matches[1].path}", "rename one of them")
+        if matches:
+            return matches[0]
+    by_id = _find_model_name(name)
+    if by_id is not None and by_id.path not in used:
+        return by_id
+    raise KvcalcError(f"no preset is called {shown(name)}", nearest_hint(name))
+
+
+def nearest_hint(name: str) -> str:
+    """The presets whose names are closest to `name`, as a way out."""
+    known = {squash(entry.name): entry.name for entry in entries()}
+    close = nearest(squash(name), known)
+    return f"did you mean {' or '.join(known[c] for c in close)}?" if close else "`kvcalc models` lists all presets"
+
+
+def find_hub_id(hub_id: str) -> Entry | None:
+    """The preset that gives `hub_id` as its own."""
+    return next((entry for entry, ids in _with_id(hub_id) if hub_id.lower() in ids), None)
+
+
+def _find_model_name(name: str) -> Entry | None:
+    """The preset with a hub id that ends in `name`: `deepseek-r1` for deepseek-ai/DeepSeek-R1."""
+    matches = (entry for entry, ids in _with_id("/" + name) if name.lower() in [one.split("/")[-1] for one in ids])
+    return next(matches, None)
+
+
+def _with_id(text: str) -> Iterator[tuple[Entry, list[str]]]:
+    """The presets with their hub ids in lower case. Only files that contain `text` are parsed."""
+    wanted = text.lower().encode(errors="replace")
+    for folder in folders():
+        for entry in _files(folder):
+            try:
+                content = read_bytes(entry.path)
+                ids = parse(content, entry.path).data.get("id") if wanted in content.lower() else None
+            except KvcalcError:  # a faulty file is no reason not to find another; asked for by name, it says its fault
+                continue
+            yield entry, [str(one).lower() for one in (ids if isinstance(ids, list) else [ids])]
