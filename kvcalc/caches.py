@@ -161,7 +161,7 @@ class _Fields:
     def own(self, key: str, low: int = 1) -> "_PerLayer":
         """A number that must stand under this cache."""
         value = self.reader.integers(key, low)
-        if value is None and key not in self.reader.data:
+        if value is None and self.reader.data.get(key) is None:
             self.reader.missing(f"a number for {self.kind}", key)
         return _PerLayer(value)
 
@@ -172,10 +172,10 @@ class _Fields:
         """A head count or width, here or at the top; `head_dim` stands for both widths."""
         keys = (key, "head_dim") if key in ("k_dim", "v_dim") else (key,)
         for each in keys:
-            if each in self.reader.data:
+            if self.reader.get(each) is not None:
                 return _PerLayer(self.reader.integers(each, low))
         for each in keys:
-            if each in self._top.data:
+            if self._top.data.get(each) is not None:
                 self._faulty = self._faulty or self._defaults[each] is None
                 return _PerLayer(self._defaults[each])
         self.reader.missing(f"{' or '.join(keys)}, here or at the top of the preset", key)

@@ -124,7 +124,7 @@ def model_document(model: Model) -> dict[str, Value]:
     """The document of one preset, at a long context."""
     size = _long(model)
     return _document(
-        model_values(model) | {"note": model.note},
+        model_values(model),
         {"name": model.origin, "family": None, "attention": None},
         [],
         kv={"bytes_per_token": size.bytes_per_token, "fixed_bytes_per_sequence": size.fixed_bytes_per_sequence},

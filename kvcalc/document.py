@@ -53,6 +53,7 @@ def model_values(model: Model) -> dict[str, Value]:
         "model_type": model.model_type,
         "source": model.source,
         "confidence": model.confidence,
+        "note": model.note,
         "layers": len(model.layers),
         "heads": _same(cache.heads for cache in attending),
         "kv_heads": _same(cache.kv_heads if isinstance(cache, Attention) else 1 for cache in attending),

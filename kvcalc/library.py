@@ -1,8 +1,8 @@
-"""A model is loaded from whatever names it: a preset's name, a file, a hub id. A name costs one file, an import none."""
+"""A model is loaded from what names it: a preset's name, a file, a hub id. A name costs one file, an import none."""
 
 import os
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvcalc.errors import DocumentError, KvcalcError, Problem, escape, shown
 from kvcalc.finding import ENDINGS, Entry, entries, find, find_hub_id, folders, name_fault, nearest_hint, squash
@@ -12,6 +12,7 @@ from kvcalc.yamlfile import Document, parse, read_bytes
 
 __all__ = [
     "Entry",
+    "ModelFile",
     "check",
     "entries",
     "folders",
@@ -20,6 +21,8 @@ __all__ = [
     "load_file",
     "load_text",
     "locate",
+    "mapping_at",
+    "mapping_of_text",
     "name_fault",
     "squash",
 ]
@@ -27,32 +30,80 @@ __all__ = [
 _MOST_BASES = 8
 
 
-def load(source: str) -> Model:
-    """The model that `source` names: a preset's name in any spelling, a path, or a hub id that a preset names.
+class ModelFile(NamedTuple):
+    """A model file that is no preset, and the hub id under which it was found, if that is how it was found."""
 
-    Raises KvcalcError where nothing is found (with the nearest names) or the file is faulty (with its line and key).
+    path: str
+    hub_id: str | None = None
+
+
+def load(source: str, *, assume_dense: bool = False) -> Model:
+    """The model that `source` names: a preset's name in any spelling, a path, or a hub id.
+
+    `assume_dense` reads a config.json of an unknown type as if it were shaped like Llama, if it plainly is. Raises
+    KvcalcError where nothing is found (with the nearest names) or the file is faulty (with its line and key).
     """
-    found = locate(source)
-    return load_entry(found) if isinstance(found, Entry) else load_file(found)
+    match locate(source):
+        case Entry() as entry:
+            return load_entry(entry)
+        case ModelFile() as file:
+            return _load_mapping(_mapping_of(file, assume_dense=assume_dense), file.hub_id or file.path)
+        case path:
+            return load_file(path)
 
 
-def locate(source: str) -> Entry | str:
-    """The preset or the path that `source` names."""
-    if source.endswith(ENDINGS) or ("/" in source and os.path.isfile(source)):
+def locate(source: str) -> Entry | ModelFile | str:
+    """The preset, the model file or the path of a YAML file that `source` names."""
+    if source.endswith(ENDINGS):
         return source
     if source.endswith((".json", ".gguf", "/")) or ("/" in source and os.path.isdir(source)):
-        raise KvcalcError(
-            f"{escape(source)}: this version reads YAML presets, not yet model files",
-            "write a preset: presets/README.md shows how",
-        )
+        return ModelFile(source)
     if "/" not in source:
         return find(source)
-    entry = find_hub_id(source)
-    if entry is not None:
-        return entry
-    if not re.fullmatch(r"\w[\w.-]*/[\w.-]+", source):
+    if os.path.isfile(source):
+        return source
+    return find_hub_id(source) or _from_hub(source)
+
+
+def _from_hub(source: str) -> ModelFile:
+    from kvcalc.sources import hub
+
+    if not hub.looks_like_id(source):
         raise KvcalcError(f"{escape(source)}: no such file")
-    raise KvcalcError(f"no preset has the hub id {shown(source)}", nearest_hint(source.split("/")[1]))
+    return ModelFile(hub.config_path(source, nearest_hint(source.split("/")[1])), source)
+
+
+def mapping_at(source: str, *, assume_dense: bool = False) -> dict[Any, Any]:
+    """What `source` names as a preset's mapping: as its file has it, or as a reader of model files makes it."""
+    match locate(source):
+        case Entry() as entry:
+            load_entry(entry)  # for its faults
+            return parse(read_bytes(entry.path), entry.path).data
+        case ModelFile() as file:
+            preset = _mapping_of(file, assume_dense=assume_dense)
+            _load_mapping(preset, file.path)
+            return preset
+        case path:
+            load_file(path)  # for its faults
+            return parse(read_bytes(path), path).data
+
+
+def _mapping_of(file: ModelFile, *, assume_dense: bool) -> dict[str, object]:
+    """The preset that a model file describes, as a mapping."""
+    from kvcalc.sources.files import preset_of_path  # model files are not what a short question asks about
+
+    preset = preset_of_path(file.path, assume_dense=assume_dense)
+    if file.hub_id is not None:
+        preset |= {"name": file.hub_id.split("/")[1], "id": file.hub_id, "source": f"config.json of {file.hub_id}"}
+    return preset
+
+
+def _load_mapping(preset: dict[str, object], origin: str) -> Model:
+    """The model of a preset that a reader made; what it could not make sound is the model file's fault."""
+    model, problems = model_from_preset(preset, escape(origin))
+    if model is None:
+        raise DocumentError([problem._replace(file=escape(origin)) for problem in problems])
+    return model
 
 
 def load_entry(entry: Entry) -> Model:
@@ -68,9 +119,26 @@ def load_file(path: str) -> Model:
     return _load_document(parse(read_bytes(path), path), escape(path), (path,))
 
 
-def load_text(content: bytes, file: str) -> Model:
-    """The model of a preset given as bytes; `file` stands in messages."""
-    return _load_document(parse(content, file), file, ())
+def load_text(content: bytes, file: str, *, assume_dense: bool = False) -> Model:
+    """The model of a preset or a config.json given as bytes; `file` stands in messages."""
+    preset = _config_mapping(content, file, assume_dense=assume_dense)
+    return _load_document(parse(content, file), file, ()) if preset is None else _load_mapping(preset, file)
+
+
+def mapping_of_text(content: bytes, file: str, *, assume_dense: bool = False) -> dict[Any, Any]:
+    """A preset or a config.json given as bytes, as a preset's mapping."""
+    load_text(content, file, assume_dense=assume_dense)  # for its faults
+    preset = _config_mapping(content, file, assume_dense=assume_dense)
+    return parse(content, file).data if preset is None else preset
+
+
+def _config_mapping(content: bytes, file: str, *, assume_dense: bool) -> dict[str, object] | None:
+    """The preset of a config.json; None for text that is a preset itself."""
+    if content.lstrip()[:1] != b"{":
+        return None
+    from kvcalc.sources.files import is_config, preset_of_config
+
+    return preset_of_config(content, file, assume_dense=assume_dense) if is_config(content) else None
 
 
 def _load_document(document: Document, origin: str, used: tuple[str, ...]) -> Model:

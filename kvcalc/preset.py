@@ -31,7 +31,7 @@ CONFIDENCE = ("config file read", "config excerpt read", "third-party table", "c
 _TOP_HEADS = ("heads", "kv_heads", "head_dim", "k_dim", "v_dim")
 
 
-def model_from_preset(data: Mapping[object, object], origin: str) -> tuple[Model | None, list[Problem]]:
+def model_from_preset(data: Mapping[Any, object], origin: str) -> tuple[Model | None, list[Problem]]:
     """The model that a preset describes, or None and what is wrong with it. `origin` is the name it was found under."""
     top = Reader(data)
     name = top.text("name", required=True)

@@ -1,6 +1,7 @@
 """Typed look-ups over a mapping from outside. Every fault is noted with its path, and reading goes on."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from kvcalc.errors import Problem, nearest, shown
 
@@ -17,7 +18,7 @@ class Reader:
 
     def __init__(
         self,
-        data: Mapping[object, object],
+        data: Mapping[Any, object],
         path: tuple[str | int, ...] = (),
         problems: list[Problem] | None = None,
     ) -> None:

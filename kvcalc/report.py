@@ -230,6 +230,8 @@ def _notes(size: Size) -> list[str]:
         found.append(f"recurrent state in {widths.state.name}, {why}")
     if request.encoder_tokens is not None:
         found.append(f"{request.encoder_tokens:,} encoder tokens")
+    if request.facts.note and not _is_preset_name(request.facts.origin):
+        found.append(request.facts.note)  # what a reader of model files had to assume
     textbook = 0 if size.textbook is None or request.encoder_tokens else size.textbook.bytes_per_sequence
     if textbook and textbook != size.bytes_per_sequence:
         found.append(f"{100 * size.bytes_per_sequence / textbook:.3g} % of the textbook size")
@@ -238,3 +240,8 @@ def _notes(size: Size) -> list[str]:
         dcp = f", dcp {layout.dcp}" if layout.dcp > 1 else ""
         found.append(f"tp {layout.tp}, pp {layout.pp}, dp {layout.dp}{dcp}")
     return found
+
+
+def _is_preset_name(origin: str) -> bool:
+    """The model was asked for by name, and not as a file."""
+    return "/" not in origin and not origin.endswith((".json", ".gguf", ".yaml", ".yml")) and origin[:1] != "<"

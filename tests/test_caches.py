@@ -56,3 +56,20 @@ def test_a_preset_without_a_default_length_is_named_and_the_list_stands(
     assert "llama3-70b" in [row.preset for row in found.rows]
     bad, ear = sorted(found.warnings, key=lambda warning: warning.startswith("ear-1: "))
     assert ("bad-1.yaml:6: layers: " in bad, ear.startswith("ear-1: --encoder-tokens: ")) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "where", ["heads: {}", "caches: {{mamba2: {{heads: {}, head_dim: 64, groups: 1, state: 128, conv: 4}}}}"]
+)
+def test_a_null_is_no_number(where: str) -> None:
+    """A key without a value is a key that is missing, at the top and under a cache."""
+    layers = b"layers: 2 full\n" if where.startswith("heads") else b"layers: 2 mamba2\n"
+    text = HEAD.replace(b"heads: 4\n", b"") if where.startswith("heads") else HEAD
+    with pytest.raises(KvcalcError, match=r"heads: expected .*, got nothing"):
+        library.load_text(text + layers + where.format("null").encode() + b"\n", "x")
+
+
+def test_a_null_under_a_cache_leaves_the_top_in_force() -> None:
+    """`kv_heads: null` under a cache says nothing, so the number at the top counts: 2 x 2 x 2 heads x 64 x 2 B."""
+    model = library.load_text(HEAD + b"layers: 2 full\ncaches: {full: {kv_heads: null}}\n", "x")
+    assert measure(ask(model)).bytes_per_token == 2 * 2 * 2 * 64 * 2

@@ -74,9 +74,7 @@ def models(
     if output.form == "yaml":
         if name is None:
             raise KvcalcError("--format: yaml shows one preset, so it needs its NAME")
-        where = library.locate(name)
-        path = where if isinstance(where, str) else where.path
-        write(canonical_text(parse(read_bytes(path), path).data))
+        write(canonical_text(library.mapping_at(name)))
         return
     if name is not None:
         model = library.load(name)

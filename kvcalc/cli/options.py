@@ -49,11 +49,14 @@ ModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A preset's name, a YAML preset (or - for one on standard input), or a hub id that a preset names.",
+        help="A preset's name; a YAML preset, config.json, model folder or GGUF file (- for standard input); a hub id.",
         autocompletion=complete_models,
         show_default=False,
     ),
 ]
+
+AssumeDense = Annotated[bool, typer.Option("--assume-dense", help="Read a config.json of an unknown type as full "
+    "attention in every layer, if it is plainly shaped like Llama.")]  # fmt: skip
 
 _WORK, _CACHE, _HARDWARE, _OUTPUT = "Workload", "Cache", "Hardware", "Output"
 _Text = str | None

@@ -18,14 +18,19 @@ if TYPE_CHECKING:
 __all__ = ["emit", "load_model", "write"]
 
 
-def load_model(source: str) -> Model:
-    """The model that a MODEL argument names; `-` is a preset on standard input."""
+def load_model(source: str, *, assume_dense: bool = False) -> Model:
+    """The model that a MODEL argument names; `-` is a preset or a config.json on standard input."""
     if source != "-":
-        return library.load(source)
+        return library.load(source, assume_dense=assume_dense)
+    return library.load_text(standard_input(), "<stdin>", assume_dense=assume_dense)
+
+
+def standard_input() -> bytes:
+    """All of standard input, bounded."""
     content = b"" if sys.stdin is None else sys.stdin.buffer.read(MOST_FILE_BYTES + 1)
     if len(content) > MOST_FILE_BYTES:
         raise KvcalcError(f"<stdin>: expected at most {MOST_FILE_BYTES:,} bytes")
-    return library.load_text(content, "<stdin>")
+    return content
 
 
 def emit(

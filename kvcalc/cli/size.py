@@ -48,12 +48,13 @@ def size(
     quiet: o.Quiet = False,
     units: o.UnitsOption = None,
     explain: o.Explain = False,
+    assume_dense: o.AssumeDense = False,
 ) -> None:
     """Size of the KV cache, and the largest batch that fits (the default command)."""
     given = ctx.params
     output = o.output_of(given, terminal=sys.stdout.isatty())
     budget = o.budget_of(given)
-    request = o.request_of(load_model(model), given)
+    request = o.request_of(load_model(model, assume_dense=assume_dense), given)
     sized = measure(request)
     fitted = None if budget is None else fit(sized, budget)
 

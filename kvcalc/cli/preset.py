@@ -1,0 +1,34 @@
+"""The verb `preset`: what a model file says, as a preset to keep and to edit."""
+
+from typing import Annotated
+
+import typer
+
+from kvcalc import library
+from kvcalc.canonical import canonical_text
+from kvcalc.cli import options as o
+from kvcalc.cli.shell import standard_input, write
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def preset(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A config.json, model folder, GGUF file, hub id or preset; - for a config.json on standard input.",
+            show_default=False,
+        ),
+    ],
+    assume_dense: o.AssumeDense = False,
+) -> None:
+    """Turn a model file into a YAML preset on standard output."""
+    if source == "-":
+        mapping = library.mapping_of_text(standard_input(), "<stdin>", assume_dense=assume_dense)
+    else:
+        mapping = library.mapping_at(source, assume_dense=assume_dense)
+    write(canonical_text(mapping))

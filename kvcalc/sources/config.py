@@ -1,0 +1,168 @@
+"""A config.json becomes the mapping of a preset. Nothing is sized, and nothing is guessed: what is not known refuses.
+
+Pure: mappings in, a mapping out. The file's name serves messages, the preset's name and its `source`.
+"""
+
+import re
+from collections.abc import Mapping
+
+from kvcalc.errors import KvcalcError, escape, shown
+from kvcalc.preset import model_from_preset
+from kvcalc.sources import families, keys, quantised
+from kvcalc.sources import numbers as n
+from kvcalc.sources.language import Part, language_config
+from kvcalc.sources.layout import Family, described
+from kvcalc.sources.lookup import BY_HAND, LAYERS, Config
+from kvcalc.sources.numbers import Fields
+from kvcalc.sources.parameters import parameter_count
+
+__all__ = ["preset_from_config"]
+
+_DTYPES = {
+    "float32": "fp32", "float": "fp32", "fp32": "fp32", "float16": "fp16", "half": "fp16", "fp16": "fp16",
+    "bfloat16": "bf16", "bf16": "bf16",
+}  # fmt: skip
+# Types whose files state no dtype because they are older than the key: what their checkpoints are stored in.
+_OLD = {
+    **dict.fromkeys(("bart", "ctrl", "gpt2", "gpt_neo", "gptj", "mt5", "t5", "umt5"), "fp32"),
+    **dict.fromkeys(("codegen", "gpt_bigcode", "gpt_neox", "opt"), "fp16"),
+}
+# The class has a limit for Falcon, the published files of the very models that it is the default for state none.
+_UNLIMITED = ("falcon",)
+
+
+def preset_from_config(
+    config: Mapping[str, object],
+    *,
+    file: str,
+    quantization: Mapping[str, object] | None = None,
+    assume_dense: bool = False,
+) -> dict[str, object]:
+    """The preset that a model's configuration describes.
+
+    `quantization` is the content of hf_quant_config.json, where one lies beside the file. `assume_dense` accepts a type
+    that is not known if it is plainly shaped like Llama. Raises KvcalcError: one line with the file and the key.
+    """
+    part, text = language_config(config, file)
+    model_type = text.model_type
+    family = families.family_of(text, model_type)
+    notes: list[str] = []
+    if family is None:
+        family = _assumed(text, model_type, assume_dense=assume_dense)
+        notes.append(f"The model type {model_type} is not known: read as if every layer kept full keys and values.")
+    shape = described(text, family)
+    context = _context(text, family, notes)
+    preset: Fields = {**_identity(config, file, model_type), "model_type": model_type}
+    preset |= {"source": escape(file), "confidence": "config file read"}
+    preset |= _dtypes(part, text, _inner_quantization(quantization), shape, notes)
+    keys.check(text)
+    if notes:
+        preset["note"] = " ".join(notes)
+    count = parameter_count(config)
+    preset |= {"parameters": count} if count else {}
+    preset |= {"max_context": context} if context else {}
+    preset |= shape
+    _, problems = model_from_preset({**preset}, file)
+    if problems:  # numbers that are each possible, and do not go together
+        raise KvcalcError(str(problems[0]._replace(file=escape(file))), BY_HAND)
+    return preset
+
+
+def _assumed(text: Config, model_type: str, *, assume_dense: bool) -> Family:
+    """The plain family for a type that is not known, if the user asks for it and the file is plainly of that shape."""
+    if not assume_dense:
+        hint = f"if every layer keeps full keys and values, --assume-dense; otherwise {BY_HAND}"
+        text.refuse(f"expected a known model type, got {shown(model_type)}", "model_type", hint=hint)
+    for keys_of in (n.WIDTH, LAYERS, n.HEADS):
+        text.number(*keys_of)
+    return families.PLAIN
+
+
+def _context(text: Config, family: Family, notes: list[str]) -> int | None:
+    """The limit in tokens, from the first key that states one; the class default where the class is the only source."""
+    for key in family.context:
+        if text.data.get(key) is not None:
+            return text.number(key)
+    if text.model_type in _UNLIMITED or not family.context:
+        return None
+    unstated = [key for key in family.context if key in text.defaults and key not in text.data]
+    if not unstated:
+        return None
+    limit = text.number(unstated[0])
+    notes.append(f"The file states no limit; {limit:,} tokens is the default of {text.model_type}.")
+    return limit
+
+
+def _identity(root: Mapping[str, object], file: str, model_type: str) -> Fields:
+    """Name and hub id: `_name_or_path` if it looks like `org/name`, else what the file is called."""
+    stated = root.get("_name_or_path")
+    if isinstance(stated, str) and re.fullmatch(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", stated, re.ASCII):
+        return {"name": stated.split("/")[1], "id": stated}
+    parts = [each for each in re.split(r"[/\\]", file) if each not in ("", ".", "..")]
+    if len(parts) > 1 and parts[-1] == "config.json":
+        parts.pop()
+    name = parts[-1].removesuffix(".json") if parts else ""
+    name = " ".join("".join(c if c.isprintable() else " " for c in name).split())
+    return {"name": name if name not in ("", "-") else model_type}
+
+
+def _dtypes(part: Part, text: Config, quantization: Mapping[str, object], shape: Fields, notes: list[str]) -> Fields:
+    """The dtypes that the file states or implies: of computing, of the weights, of the cache, of recurrent states."""
+    dtype = _computed_in(part, text)
+    if dtype is None:
+        dtype = _OLD.get(text.model_type, "bf16")
+        notes.append(f"The file states no dtype; {dtype} is assumed.")
+    fields: Fields = {"dtype": dtype}
+    where, scheme = _scheme(part)
+    stored = quantised.weights(scheme, quantization)
+    # DeepSeek V4: the experts, 98 % of the weights, are fp4 beside a scheme that says fp8 for the rest.
+    weights = "mxfp4" if text.data.get("expert_dtype") == "fp4" else stored.dtype
+    if stored.note and weights is None:
+        notes.append(stored.note)
+    if weights not in (None, dtype):
+        fields["weights_dtype"] = weights
+    declared = quantised.kv_dtype(Config(scheme, text.file, path=where), Config(quantization, "hf_quant_config.json"))
+    if declared is not None:
+        fields["kv_dtype"] = declared
+    return fields | _state_dtype(text, shape)
+
+
+def _scheme(part: Part) -> tuple[tuple[str, ...], Mapping[str, object]]:
+    """The quantisation scheme of the checkpoint and its place: beside the language part (Kimi K2.5) or around it."""
+    for depth, data in enumerate((part.data, *part.around)):
+        scheme = data.get("quantization_config")
+        if isinstance(scheme, dict):
+            return (*part.path[: len(part.path) - depth], "quantization_config"), scheme
+    return (), {}
+
+
+def _computed_in(part: Part, text: Config) -> str | None:
+    """The dtype of computing, the innermost that is stated. Qwen 1 has flags instead of a name."""
+    for data in (part.data, *part.around):
+        for key in ("dtype", "torch_dtype", "model_dtype"):
+            value = data.get(key)
+            if value is None or value == "auto":
+                continue
+            name = _DTYPES.get(value.removeprefix("torch.")) if isinstance(value, str) else None
+            if name is None:
+                text.refuse(f"expected float32, float16 or bfloat16, got {shown(value)}", key)
+            return name
+    return next((name for name in ("bf16", "fp16", "fp32") if part.data.get(name) is True), None)
+
+
+def _state_dtype(text: Config, shape: Fields) -> Fields:
+    """The dtype of recurrent states, only where the file states one (Qwen3.5, Nemotron 3)."""
+    for key in ("mamba_ssm_dtype", "mamba_ssm_cache_dtype"):
+        value = text.data.get(key)
+        text.ignore(key)
+        if value is None or not set(shape.get("caches", {})) & {"mamba1", "mamba2", "deltanet", "kda"}:  # type: ignore[call-overload]
+            continue
+        if not isinstance(value, str) or value.removeprefix("torch.") not in _DTYPES:
+            text.expected("float32, float16 or bfloat16", key)
+        return {"state_dtype": _DTYPES[value.removeprefix("torch.")]}
+    return {}
+
+
+def _inner_quantization(quantization: Mapping[str, object] | None) -> Mapping[str, object]:
+    inner = (quantization or {}).get("quantization")
+    return inner if isinstance(inner, dict) else quantization or {}

@@ -1,0 +1,118 @@
+"""The metadata of a GGUF file becomes the mapping of a preset.
+
+It describes the model, as a file under presets/ does, and not what llama.cpp reserves for it. Keys and defaults:
+load_hparams in src/llama-model.cpp (llama.cpp 0c1e57098). What is not understood is refused, never guessed.
+"""
+
+import os
+from collections.abc import Mapping
+
+from kvcalc.errors import escape, nearest
+from kvcalc.sources.gguf import Phrase, fault
+from kvcalc.sources.gguf_blocks import Blocks, Layer
+from kvcalc.sources.gguf_families import ARRANGED, FAMILIES, NO_CACHE
+from kvcalc.sources.gguf_keys import BY_HAND, Keys
+from kvcalc.sources.gguf_preset import preset_part
+from kvcalc.units import MOST_BYTES
+
+__all__ = ["preset_from_gguf"]
+
+_LONGEST_NAME = 120
+
+_DTYPE_NOTE = "GGUF does not say in what the model computes: fp16 is the dtype that llama.cpp caches in."
+
+# Model types of transformers that an architecture can be nothing else than. Left out are those that stand for several
+# (llama: llama, mistral, mixtral; deepseek2: deepseek_v2, deepseek_v3, kimi_k2; deci: deci, nemotron-nas; mamba).
+_MODEL_TYPES = {
+    "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "gemma4": "gemma4_text", "gpt-oss": "gpt_oss",
+    "qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "qwen3next": "qwen3_next", "qwen35": "qwen3_5_text",
+    "qwen35moe": "qwen3_5_moe_text", "gptneox": "gpt_neox", "starcoder": "gpt_bigcode", "command-r": "cohere",
+    "deepseek32": "deepseek_v32", "deepseek4": "deepseek_v4", "glm4moe": "glm4_moe", "glm-dsa": "glm_moe_dsa",
+    "nemotron_h_moe": "nemotron_h", "granitehybrid": "granitemoehybrid", "falcon-h1": "falcon_h1",
+    "llama4": "llama4_text", "lfm2moe": "lfm2_moe", "minimax-m2": "minimax_m2",
+    "minimax-m3": "minimax_m3", "kimi-linear": "kimi_linear", "kimi-k3": "kimi_linear", "phi2": "phi",
+}  # fmt: skip
+_SAME_NAME = """
+    bloom chatglm cohere2 dbrx exaone4 falcon gemma gemma2 glm4 gpt2 granite granitemoe jamba laguna lfm2 mamba2
+    minicpm3 mpt nemotron nemotron_h olmo olmoe openelm phi3 phimoe qwen2 qwen3 rwkv6 seed_oss smollm3 stablelm
+    starcoder2 t5
+"""
+
+
+def preset_from_gguf(
+    metadata: Mapping[str, object], *, file: str, weights_bytes: int | None, parameters: int | None = None
+) -> dict[str, object]:
+    """The preset of the model that `metadata` describes. Raises KvcalcError for what is not understood.
+
+    `weights_bytes` and `parameters` are the sums over all tensors, which the metadata does not have.
+    """
+    arch = _architecture(metadata, file)
+    keys = Keys(metadata, arch, file)
+    if keys.get("attention.causal") in (False, 0):
+        keys.refuse("attention.causal", "a decoder; an encoder keeps no cache", "there is nothing to size")
+    blocks = Blocks(keys)
+    layers, draft = _layers(blocks)
+    limit = keys.number("context_length", 1, 1 << 40)
+    keys.close()
+    preset: dict[str, object] = {"name": _name(metadata, file)}
+    model_type = _model_type(arch, layers)
+    if model_type is not None:
+        preset["model_type"] = model_type
+    preset |= {
+        "gguf": arch,
+        "source": escape(file),
+        "confidence": "config file read",
+        "note": " ".join([*keys.notes, _DTYPE_NOTE]),
+        "dtype": "fp16",
+    }
+    if parameters and parameters < 10**16:
+        preset["parameters"] = parameters
+    if weights_bytes and weights_bytes <= MOST_BYTES:
+        preset["weights_bytes"] = weights_bytes
+    if limit is not None:
+        preset["max_context"] = limit
+        if arch == "t5":  # what its converter calls the limit is the length that the encoder was trained with
+            preset["encoder_tokens"] = limit
+    return preset | preset_part(layers, draft)
+
+
+def _architecture(metadata: Mapping[str, object], file: str) -> str:
+    kind = metadata.get("general.type", "model")
+    if kind != "model":
+        raise fault(file, "general.type", "model", kind, "give the GGUF file of the language model itself")
+    arch = metadata.get("general.architecture")
+    name = arch if isinstance(arch, str) else ""
+    if name in NO_CACHE:
+        reason = Phrase(f"{name}, {NO_CACHE[name]}")
+        raise fault(file, "general.architecture", "a language model with a cache", reason, "there is nothing to size")
+    if name not in FAMILIES:
+        close = nearest(name, FAMILIES, 1) if 0 < len(name) < _LONGEST_NAME else []
+        like = f"it looks like {close[0]}; " if close else ""
+        got = Phrase("nothing") if arch is None else arch
+        raise fault(file, "general.architecture", "an architecture that is known here", got, like + BY_HAND)
+    return name
+
+
+def _layers(blocks: Blocks) -> tuple[list[Layer], list[Layer]]:
+    arch = blocks.keys.arch
+    layer = FAMILIES[arch](blocks)
+    layers = [layer(i) for i in range(blocks.trunk)]
+    if arch in ARRANGED:
+        layers = ARRANGED[arch](blocks, layers)
+    return layers, [layer(i) for i in range(blocks.trunk, blocks.total)]
+
+
+def _model_type(arch: str, layers: list[Layer]) -> str | None:
+    if arch == "olmo2":  # one architecture for both: OLMo 3 slides
+        return "olmo3" if any(cache.kind == "sliding" for layer in layers for cache in layer) else "olmo2"
+    return _MODEL_TYPES.get(arch, arch if arch in _SAME_NAME.split() else None)
+
+
+def _name(metadata: Mapping[str, object], file: str) -> str:
+    """What the file calls itself, if that can be printed on one line, else the name of the file."""
+    name = metadata.get("general.name")
+    if isinstance(name, str):
+        line = " ".join(name.split())
+        if line and line.isprintable() and len(line) <= _LONGEST_NAME:
+            return line
+    return escape(os.path.basename(file).removesuffix(".gguf")) or "GGUF model"

@@ -1,0 +1,103 @@
+"""A GGUF file on disk, with the other parts of a split one where they lie beside it.
+
+llama.cpp names the parts PREFIX-00001-of-00003.gguf (llama_split_path, src/llama.cpp 0c1e57098); each has the keys
+split.no and split.count, and the first alone has the metadata of the model.
+"""
+
+import os
+import re
+import stat
+from mmap import ACCESS_READ, mmap
+from typing import NamedTuple
+
+from kvcalc.errors import KvcalcError, escape
+from kvcalc.sources.gguf import CUT, Header, Phrase, fault, parse
+
+__all__ = ["Gguf", "read", "read_header"]
+
+_PART = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.gguf", re.DOTALL)
+
+
+class Gguf(NamedTuple):
+    """A model's file: its header, and the headers of all its parts that were found, the first included."""
+
+    header: Header
+    parts: tuple[Header, ...]
+    missing: tuple[str, ...]  # parts that should lie beside the file and do not
+
+    @property
+    def weights_bytes(self) -> int | None:
+        """Bytes of all tensors; None where a part is missing."""
+        return None if self.missing else sum(part.weights_bytes for part in self.parts)
+
+    @property
+    def parameters(self) -> int | None:
+        """Elements of all tensors; None where a part is missing."""
+        return None if self.missing else sum(part.elements for part in self.parts)
+
+
+def read(path: str) -> Gguf:
+    """The GGUF file at `path`, which may be the first of a split one. Raises KvcalcError."""
+    header = read_header(path)
+    count = _number(header, "split.count", 1)
+    if count <= 1:
+        return Gguf(header, (header,), ())
+    if _number(header, "split.no", 0) != 0:
+        part = Phrase(f"part {_number(header, 'split.no', 0) + 1:,} of {count:,}")
+        first = os.path.basename(_beside(path, 1, count))
+        raise fault(path, "split.no", "the first part", part, f"give {escape(first)}, which describes the model")
+    places = {number: _beside(path, number, count) for number in range(2, count + 1)}
+    found = {number: place for number, place in places.items() if os.path.isfile(place)}
+    parts = [header, *(_part(place, number - 1, count) for number, place in found.items())]
+    missing = tuple(os.path.basename(place) for number, place in places.items() if number not in found)
+    _check_tensors(header, parts, complete=not missing)
+    return Gguf(header, tuple(parts), missing)
+
+
+def read_header(path: str) -> Header:
+    """The header of one file. Pages of the file are mapped, not read: only those of the header are ever touched."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise KvcalcError(f"{escape(path)}: expected a file", "a GGUF file cannot be read from a pipe or a folder")
+        with open(path, "rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                return parse(b"", path)
+            with mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+                return parse(data, path)
+    except OSError as error:
+        raise KvcalcError(f"{escape(path)}: {error.strerror or error}") from None
+    except ValueError as error:  # a name with a NUL, or a file that shrank between two calls
+        raise KvcalcError(f"{escape(path)}: {escape(str(error))}") from None
+
+
+def _number(header: Header, key: str, default: int) -> int:
+    """split.no and split.count are 16 bits wide, which bounds how many names can be tried."""
+    value = header.metadata.get(key, default)
+    if type(value) is int and 0 <= value < 1 << 16:
+        return value
+    raise fault(header.file, key, "a number from 0 to 65,535", value, CUT)
+
+
+def _beside(path: str, number: int, count: int) -> str:
+    """Where part `number`, counted from 1, should lie. A first part with another name is taken for the prefix."""
+    match = _PART.fullmatch(path)
+    prefix = match[1] if match and int(match[3]) == count else path.removesuffix(".gguf")
+    return f"{prefix}-{number:05}-of-{count:05}.gguf"
+
+
+def _part(path: str, number: int, count: int) -> Header:
+    header = read_header(path)
+    for key, expected in (("split.no", number), ("split.count", count)):
+        if _number(header, key, 0) != expected:
+            raise fault(path, key, str(expected), header.metadata.get(key), "it belongs to another model")
+    return header
+
+
+def _check_tensors(header: Header, parts: list[Header], *, complete: bool) -> None:
+    """The first part says how many tensors there are in all, and no two parts hold the same one."""
+    names = [tensor.name for part in parts for tensor in part.tensors]
+    if len(set(names)) != len(names):
+        raise fault(header.file, "split", "each tensor in one part", Phrase("the same one in two"), CUT)
+    total = header.metadata.get("split.tensors.count")
+    if complete and total is not None and total != len(names):
+        raise fault(header.file, "split.tensors.count", f"{len(names):,}, as many as the parts hold", total, CUT)

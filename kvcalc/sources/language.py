@@ -1,0 +1,71 @@
+"""The language part of a configuration: where it stands, and of which type it is."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kvcalc.errors import shown
+from kvcalc.sources import naming
+from kvcalc.sources.defaults import class_defaults
+from kvcalc.sources.lookup import Config
+
+__all__ = ["Part", "language_config", "language_part"]
+
+# Where the language part of a model stands: vision and speech models wrap it (InternVL, VILA, DeepSeek-VL2, Omni).
+_NESTED = ("text_config", "llm_config", "llm_cfg", "language_config", "thinker_config")
+_MOST_NESTED = 4
+_LONGEST_NAME = 60
+
+
+class Part(NamedTuple):
+    """The language part: its mapping, the keys that lead to it, and the mappings it was found in, innermost first."""
+
+    data: Mapping[str, object]
+    path: tuple[str, ...]
+    around: tuple[Mapping[str, object], ...]
+
+
+def language_config(config: Mapping[str, object], file: str) -> tuple[Part, Config]:
+    """The language part, and look-ups in it that know its type and the defaults of that type."""
+    part = language_part(config, file)
+    model_type = _model_type(part, Config(config, file))
+    defaults = class_defaults(model_type)
+    return part, Config(part.data, file, path=part.path, model_type=model_type, defaults=defaults, root=config)
+
+
+def language_part(config: Mapping[str, object], file: str) -> Part:
+    """The part that describes the decoder: a vision tower has layers and heads of its own, which are not meant."""
+    part = Part(config, (), ())
+    for _ in range(_MOST_NESTED):
+        nested = [key for key in _nested_keys(part.data) if part.data.get(key)]
+        if not nested:
+            break
+        inner = part.data[nested[0]]
+        if not isinstance(inner, dict):
+            Config(part.data, file, path=part.path).expected("a mapping", nested[0])
+        part = Part(inner, (*part.path, nested[0]), (part.data, *part.around))
+    return part
+
+
+def _nested_keys(data: Mapping[str, object]) -> tuple[str, ...]:
+    """T5Gemma has its halves under `encoder` and `decoder`; elsewhere a `decoder` is no language part."""
+    return ("decoder", *_NESTED) if str(data.get("model_type")).startswith("t5gemma") else _NESTED
+
+
+def _model_type(part: Part, outer: Config) -> str:
+    """The type of the language part: what it calls itself, else what the model around it implies."""
+    found = next((found for data in (part.data, *part.around) if (found := _called(data, outer))), None)
+    if found is None or not found.isprintable() or len(found) > _LONGEST_NAME:
+        outer.expected("the name of a model type", "model_type")
+    reason = naming.refusal(found)
+    if reason is not None:
+        text = f"expected a model type whose cache can be described, got {shown(found)}: {reason}"
+        Config(part.data, outer.file, path=part.path).refuse(text, "model_type")
+    return found
+
+
+def _called(data: Mapping[str, object], outer: Config) -> str | None:
+    called, listed = data.get("model_type"), data.get("architectures")
+    if called is not None and not isinstance(called, str):
+        outer.expected("the name of a model type", "model_type")
+    first = listed[0] if isinstance(listed, list) and listed else None
+    return naming.resolved(called, first if isinstance(first, str) else None)

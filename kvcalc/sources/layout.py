@@ -1,0 +1,73 @@
+"""How one family of model types is read, and what comes out: layers as names of caches, and the numbers of each."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from kvcalc import notation
+from kvcalc.errors import KvcalcError, shown
+from kvcalc.notation import NONE, Names
+from kvcalc.sources import drafts
+from kvcalc.sources import numbers as n
+from kvcalc.sources.drafts import Draft
+from kvcalc.sources.kinds import Kinds
+from kvcalc.sources.lookup import Config
+from kvcalc.sources.numbers import Fields, Numbers
+
+__all__ = ["ATTENTION", "CONTEXT", "REACH", "Family", "Sharing", "described"]
+
+# The limit in tokens, the most particular spelling first: Qwen 1 states two, and was trained on `seq_length`.
+CONTEXT = ("seq_length", "max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length",
+           "model_max_length", "n_ctx", "sequence_len")  # fmt: skip
+
+ATTENTION: Mapping[str, Names] = {"full": ("full",), "sliding": ("sliding",), "chunked": ("chunked",), NONE: ()}
+REACH: Mapping[str, Numbers] = {"sliding": n.sliding, "chunked": n.chunked}
+
+Sharing = Callable[[Config, list[Names]], list[Names]]
+
+
+class Family(NamedTuple):
+    """How the configurations of a family are read.
+
+    `kinds` gives a word for each layer and `words` the caches that a word stands for; `top` gives the fields at the top
+    of the preset and `caches` those of each cache. `draft` gives the draft layers. `share` rewrites
+    layers that reuse an earlier cache. `facts` gives other fields of the preset. `ignored` are keys that look as if
+    they mattered and, in this family, do not.
+    """
+
+    kinds: Kinds
+    words: Mapping[str, Names] = ATTENTION
+    top: Callable[[Config], Fields] = n.heads
+    caches: Mapping[str, Numbers] = REACH
+    draft: Draft = drafts.repeated("full")
+    share: Sharing | None = None
+    context: Sequence[str] = CONTEXT
+    facts: Callable[[Config], Fields] = n.nothing
+    ignored: Sequence[str] = ()
+
+
+def described(config: Config, family: Family) -> Fields:
+    """The part of a preset that describes the cache: heads, layers, draft and caches."""
+    config.ignore(*family.ignored)
+    layers = [_names(config, family, word) for word in family.kinds(config)]
+    if family.share is not None:
+        layers = family.share(config, layers)
+    drafted = family.draft(config, family.words)
+    fields = {**family.facts(config), **family.top(config), "layers": notation.fold(layers)}
+    if drafted:
+        fields["draft"] = notation.fold(drafted)
+    caches: Fields = {}
+    for name, numbers in family.caches.items():
+        where = [i for i, names in enumerate(layers) if name in names]
+        if where or any(name in names for names in drafted):
+            caches[name] = numbers(config, where)
+        else:
+            with suppress(KvcalcError):  # only so that the keys of a cache that no layer has count as understood
+                numbers(config, where)
+    return fields | ({"caches": caches} if caches else {})
+
+
+def _names(config: Config, family: Family, word: str) -> Names:
+    if word not in family.words:
+        config.refuse(f"expected one of {', '.join(family.words)}, got {shown(word)}", "layer_types")
+    return family.words[word]

@@ -1,0 +1,134 @@
+"""Layouts of single classes: what each does where a file has no list of layers, or lists them in a way of its own."""
+
+from kvcalc.sources.kinds import SPELLINGS, as_listed, at_indices, every, window
+from kvcalc.sources.lookup import MOST_FILE_LAYERS, Config
+from kvcalc.sources.special import block_group
+
+__all__ = [
+    "block_types",
+    "cohere_layers",
+    "flint_layers",
+    "griffin_layers",
+    "inkling_layers",
+    "lfm3_layers",
+    "m3_layers",
+    "mimo_layers",
+    "muse_layers",
+    "pruned_blocks",
+    "smol_layers",
+    "zamba2_layers",
+    "zamba_layers",
+]
+
+
+def muse_layers(config: Config) -> list[str]:
+    """Muse: full attention on the last layer and every fourth one before it (MuseGlimmerTextConfig)."""
+    count = config.layers()
+    return ["sliding" if (count - 1 - i) % 4 else "full" for i in range(count)]
+
+
+def flint_layers(config: Config) -> list[str]:
+    """Flint: full attention on the first two layers, every fourth and the last one (FlintConfig)."""
+    count = config.layers()
+    return ["full" if i < 2 or i % 4 == 1 or i == count - 1 else "sliding" for i in range(count)]
+
+
+def mimo_layers(config: Config) -> list[str]:
+    """MiMo V2: full attention on the first layer and every sixth one (MiMoV2FlashConfig)."""
+    return ["full" if i == 0 or (i + 1) % 6 == 0 else "sliding" for i in range(config.layers())]
+
+
+def lfm3_layers(config: Config) -> list[str]:
+    """LFM3 (Lfm3Config)."""
+    return ["full" if i % 4 == 2 else "sliding" if i % 4 == 0 and i else "conv" for i in range(config.layers())]
+
+
+def cohere_layers(config: Config) -> list[str]:
+    """Cohere 2 MoE: the first, dense layers have a pattern of their own (Cohere2MoeConfig)."""
+    dense = min(config.integer("first_k_dense_replace", low=0) or 0, config.layers())
+    period = config.integer("prefix_dense_sliding_window_pattern") or 1
+    rest = every(4, "sliding_window_pattern")(config)
+    return ["sliding" if (i + 1) % period else "full" for i in range(dense)] + rest[: len(rest) - dense]
+
+
+def smol_layers(config: Config) -> list[str]:
+    """SmolLM3: a window, if it is in use at all, on the layers without rotary positions (SmolLM3Config)."""
+    flags, count = config.integers("no_rope_layers", 0, 1), config.layers()
+    interval = config.integer("no_rope_layer_interval") or 4
+    if window(config) is None:
+        return ["full"] * count
+    if flags is None:
+        flags = [int((i + 1) % interval != 0) for i in range(count)]
+    config.per_layer("no_rope_layers", flags)
+    return ["full" if flag else "sliding" for flag in flags[:count]]
+
+
+def m3_layers(config: Config) -> list[str]:
+    """MiniMax-M3: `sparse_attention_freq` flags the layers with an index key (MiniMaxM3VLTextConfig)."""
+    inner = config.inner("sparse_attention_config")
+    if inner is None or not inner.flag("use_sparse_attention", default=True):
+        return ["full"] * config.layers()
+    flags = inner.integers("sparse_attention_freq", 0, 1)
+    if flags is None:
+        inner.expected("a list with a number for each layer", "sparse_attention_freq")
+    inner.per_layer("sparse_attention_freq", flags, config.layers())
+    return ["indexed" if flag else "full" for flag in flags[: config.layers()]]
+
+
+def griffin_layers(config: Config) -> list[str]:
+    """Recurrent Gemma: a block of layers that repeats; every attention layer has the window (RecurrentGemmaConfig)."""
+    config.ignore("_block_types")
+    block = config.words("block_types", "layers_block_type") or ["recurrent", "recurrent", "attention"]
+    words = {
+        "recurrent": "linear",
+        "linear_attention": "linear",
+        "attention": "sliding",
+        "sliding_attention": "sliding",
+    }
+    return [words.get(block[i % len(block)], block[i % len(block)]) for i in range(config.layers())]
+
+
+def block_types(config: Config) -> list[str]:
+    """Nemotron-H: a list of blocks, whose length is the number of layers where none is stated (Nemotron 3 Ultra)."""
+    listed = config.words("layers_block_type", "layer_types")
+    if listed is None:
+        config.expected("a letter for each layer, or layers_block_type", "hybrid_override_pattern")
+    count = config.integer("num_hidden_layers") or len(listed)
+    if count != len(listed) or count > MOST_FILE_LAYERS:
+        config.expected(
+            f"{len(listed)}, as layers_block_type has, and at most {MOST_FILE_LAYERS:,}", "num_hidden_layers"
+        )
+    return [SPELLINGS.get(word, word) for word in listed]
+
+
+def inkling_layers(config: Config) -> list[str]:
+    """Inkling: the indices of the sliding layers, else all but every sixth (InklingTextConfig)."""
+    if config.array("local_layer_ids") is None:
+        return every(6, word="hybrid_sliding", last="hybrid")(config)
+    return at_indices("local_layer_ids", "hybrid_sliding", "hybrid")(config)
+
+
+def pruned_blocks(config: Config) -> list[str]:
+    """Nemotron-NAS: `block_configs[i].attention` may have no attention, or a linear layer in its place."""
+    count = config.layers()
+    blocks = config.array("block_configs")
+    if blocks is None:
+        config.expected("a list with a block for each layer", "block_configs")
+    config.per_layer("block_configs", blocks)
+    return ["noop" if block_group(config, i)[0] is None else "full" for i in range(count)]
+
+
+def zamba_layers(config: Config) -> list[str]:
+    """Zamba's own layout: a hybrid third layer, then by period and offset (ZambaConfig)."""
+    period, offset = config.number("attn_layer_period"), config.number("attn_layer_offset", low=0)
+    start = ["linear", "linear", "hybrid"]
+    count = config.layers()
+    return (start + ["hybrid" if i % period == offset else "linear" for i in range(count - 3)])[:count]
+
+
+def zamba2_layers(config: Config) -> list[str]:
+    """Zamba2: a list of blocks, or the indices of the hybrid ones. Each hybrid position keeps a cache of its own."""
+    config.ignore("hybrid_layer_ids")
+    spellings = {"mamba": "linear", "m": "linear", "linear_attention": "linear", "g": "hybrid"}
+    indices = at_indices("hybrid_layer_ids", "hybrid", "linear")
+    return as_listed(indices, "layers_block_type", "layer_types", spellings=spellings)(config)

@@ -1,0 +1,237 @@
+"""The numbers of each kind of cache, under all the names that published configurations have for them.
+
+Functions of a Config give fields at the top of a preset; functions of a Config and the indices of the layers that hold
+the cache give the fields of one entry of `caches`. A field with a number for each layer is a list only if they differ.
+"""
+
+from collections.abc import Callable, Sequence
+
+from kvcalc.errors import shown
+from kvcalc.sources.kinds import window
+from kvcalc.sources.lookup import Config
+
+__all__ = [
+    "HEADS",
+    "KV_HEADS",
+    "WIDTH",
+    "Fields",
+    "Numbers",
+    "chunked",
+    "deltanet",
+    "grouped",
+    "heads",
+    "indexer",
+    "kda",
+    "latent",
+    "latent_heads",
+    "lightning",
+    "mamba1",
+    "mamba2",
+    "nothing",
+    "query_heads",
+    "rglru",
+    "rwkv",
+    "rwkv4",
+    "shortconv",
+    "sliding",
+    "width",
+    "zamba2_state",
+]
+
+Fields = dict[str, object]
+Numbers = Callable[[Config, Sequence[int]], Fields]
+
+HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "num_q_heads", "decoder_attention_heads")
+KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups")
+HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels", "d_kv", "key_size")
+WIDTH = ("hidden_size", "n_embd", "n_embed", "d_model", "model_dim", "emb_size")
+
+
+def nothing(config: Config) -> Fields:  # noqa: ARG001  # the signature of all of them
+    """Models without attention heads."""
+    return {}
+
+
+def width(config: Config) -> int:
+    return config.number(*WIDTH)
+
+
+def query_heads(config: Config) -> int:
+    return config.number(*HEADS)
+
+
+def grouped(config: Config, queries: int, *keys: str) -> int:
+    """Key-value heads: stated, or as many as query heads, which must be a multiple of them."""
+    keys = keys or KV_HEADS
+    cached = config.integer(*keys) or queries
+    if queries % cached:
+        config.expected(f"a divisor of the {queries} query heads", config.get(*keys)[0])
+    return cached
+
+
+def head_dim(config: Config, queries: int, factor: int = 1) -> int:
+    """Elements per head where no key states them: the width divided by the query heads."""
+    whole = width(config) * factor
+    if whole % queries:
+        config.refuse(
+            f"expected the size of a head, since {queries} heads do not divide {whole}; got nothing", "head_dim"
+        )
+    return whole // queries
+
+
+def heads(config: Config, kv_heads: int | None = None) -> Fields:
+    """Query heads, key-value heads and head size of ordinary attention. A stated head size beats width / heads."""
+    queries = query_heads(config)
+    cached = grouped(config, queries) if kv_heads is None else kv_heads
+    return {"heads": queries, "kv_heads": cached, "head_dim": config.integer(*HEAD_DIM) or head_dim(config, queries)}
+
+
+def sliding(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+    return {"window": window(config)}
+
+
+def chunked(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+    return {"chunk": config.number("attention_chunk_size")}
+
+
+def latent_heads(config: Config) -> Fields:
+    """Per-head widths before compression. `num_key_value_heads` and `head_dim` are stated and do not count.
+
+    MiniCPM3 leaves `v_head_dim` out: width / heads (MiniCPM3Config).
+    """
+    config.ignore(*KV_HEADS, "head_dim")
+    queries = query_heads(config)
+    k_dim = config.number("qk_nope_head_dim", low=0) + config.number("qk_rope_head_dim", low=0)
+    return {"heads": queries, "k_dim": k_dim, "v_dim": config.integer("v_head_dim") or head_dim(config, queries)}
+
+
+def latent(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+    return {"rank": config.number("kv_lora_rank"), "rope": config.number("qk_rope_head_dim", low=0)}
+
+
+def indexer(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+    """DeepSeek sparse attention keeps its index keys as 8-bit floats with one scale, whatever the KV dtype."""
+    return {"dim": config.number("index_head_dim"), "store": "fp8+scale"}
+
+
+_STATE = ("mamba_d_state", "ssm_state_size", "state_size")
+_CONV = ("mamba_d_conv", "conv_kernel", "conv_dimension")
+_EXPAND = ("mamba_expand", "expansion_factor", "expand")
+_GROUPS = ("mamba_n_groups", "mamba_num_groups", "mamba_ngroups", "n_groups")
+_CHUNKS = ("chunk_size", "mamba_chunk_size")  # how many tokens a kernel takes at once
+
+
+def mamba1(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+    """The stated inner width beats expand x width: Falcon Mamba states an `expand` that is 8 times too large.
+
+    Jamba's and Zamba's `intermediate_size` is that of the feed-forward part: they have `mamba_expand` instead.
+    """
+    config.ignore("n_mamba_heads", *_EXPAND)  # Zamba cuts the same state into heads
+    apart = "mamba_expand" in config.data or "mamba_expand" in config.defaults
+    inner = None if apart else config.integer("intermediate_size")
+    return {
+        "inner": inner or config.number(*_EXPAND) * width(config),
+        "state": config.number(*_STATE),
+        "conv": config.number(*_CONV),
+    }
+
+
+def mamba2(heads_keys: Sequence[str], dim_keys: Sequence[str]) -> Numbers:
+    """Heads x head size is the inner width; expand x width, where it is also stated, may differ (Nemotron Nano 9B)."""
+
+    def numbers(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+        config.ignore(*_EXPAND, *_CHUNKS)
+        count = config.number(*heads_keys)
+        return _mamba2(config, count, _state_head(config, count, dim_keys))
+
+    return numbers
+
+
+def _state_head(config: Config, count: int, dim_keys: Sequence[str]) -> int:
+    """The size of one head of the state, which `auto` derives (BambaConfig, FalconH1Config)."""
+    key, size = config.get(*dim_keys)
+    if size not in (None, "auto"):
+        config.ignore("mamba_d_ssm")
+        return config.number(key)
+    inner = config.integer("mamba_d_ssm") or config.number(*_EXPAND) * width(config)
+    if inner % count:
+        config.expected(f"a size such that {count} heads make {inner}", key)
+    return inner // count
+
+
+def _mamba2(config: Config, count: int, dim: int) -> Fields:
+    groups, state, conv = config.number(*_GROUPS), config.number(*_STATE), config.number(*_CONV)
+    return {"heads": count, "head_dim": dim, "groups": groups, "state": state, "conv": conv}
+
+
+def zamba2_state(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+    """Zamba2: expand x width in heads of `mamba_headdim`, or in `n_mamba_heads` heads (Zamba2Config).
+
+    The files of the first release state only the size of a head; the class's 8 heads are then no fact about them.
+    """
+    config.ignore(*_CHUNKS)
+    inner = config.number(*_EXPAND) * width(config)
+    stated = "n_mamba_heads" not in config.data and "mamba_headdim" in config.data
+    key = "mamba_headdim" if stated else "n_mamba_heads"
+    part = config.number(key)
+    if inner % part:
+        config.expected(f"a divisor of {inner}, the inner width", key)
+    config.ignore("mamba_headdim", "n_mamba_heads")
+    return _mamba2(config, inner // part if stated else part, part if stated else inner // part)
+
+
+def deltanet(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+    """Gated delta-net. OLMo Hybrid derives what its files leave out (OlmoHybridConfig)."""
+    queries = query_heads(config)
+    k_heads = config.integer("linear_num_key_heads") or queries
+    k_dim = config.integer("linear_key_head_dim") or max(3 * width(config) // (4 * k_heads), 1)
+    return {
+        "k_heads": k_heads,
+        "k_dim": k_dim,
+        "v_heads": config.integer("linear_num_value_heads") or queries,
+        "v_dim": config.integer("linear_value_head_dim") or 2 * k_dim,
+        "conv": config.number("linear_conv_kernel_dim"),
+    }
+
+
+def kda(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+    """Kimi delta attention, whose numbers stand beside its list of layers."""
+    inner = config.inner("linear_attn_config")
+    if inner is None:
+        config.expected("the numbers of the linear layers", "linear_attn_config")
+    return {
+        "heads": inner.number("num_heads"),
+        "head_dim": inner.number("head_dim"),
+        "conv": inner.integer("short_conv_kernel_size") or config.number("linear_conv_kernel_dim"),
+    }
+
+
+def lightning(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+    """MiniMax lightning attention: a square state for each query head."""
+    config.ignore("block_size")
+    queries = query_heads(config)
+    return {"heads": queries, "head_dim": config.integer("head_dim") or head_dim(config, queries)}
+
+
+def shortconv(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+    """LFM2: a convolution over the hidden state (Lfm2ShortConv)."""
+    return {"width": width(config), "conv": config.number("conv_L_cache")}
+
+
+def rglru(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+    return {"width": config.integer("lru_width") or width(config), "conv": config.number("conv1d_width")}
+
+
+def rwkv(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+    """RWKV 5 to 7: `head_size` in the remote code, `head_dim` in flash-linear-attention."""
+    config.ignore(*HEADS, "attention_hidden_size", "head_size_divisor")
+    return {"width": width(config), "head_dim": config.integer("head_size", "head_dim") or 64}
+
+
+def rwkv4(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+    inner = config.integer("attention_hidden_size")
+    if inner is not None and inner != width(config):
+        config.expected(
+            f"{width(config)}, the width of the model, or nothing; {shown(inner)} is not sized", "attention_hidden_size"
+        )
+    return {"width": width(config)}

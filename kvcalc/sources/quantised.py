@@ -1,0 +1,120 @@
+"""What a checkpoint says about quantisation: the dtype of its weights, and of its KV cache where it declares one.
+
+A quantised checkpoint says nothing about the cache. Only a scheme for the cache does: `kv_cache_scheme` of
+compressed-tensors and ModelOpt (an object, or the bare text "FP8"), or `kv_cache_quant_algo` of hf_quant_config.json.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kvcalc.errors import shown
+from kvcalc.sources.lookup import Config
+
+__all__ = ["Stored", "kv_dtype", "weights"]
+
+# Names of algorithms, ModelOpt's and those of others, in lower case.
+_ALGORITHMS = {
+    "fp8": "fp8", "fbgemm_fp8": "fp8", "fp8_pb_wo": "fp8", "fp8_per_channel_per_token": "fp8", "w8a8_fp8": "fp8",
+    "nvfp4": "nvfp4", "w4a16_nvfp4": "nvfp4", "nvfp4_awq": "nvfp4", "mxfp4": "mxfp4", "w4a8_mxfp4_fp8": "mxfp4",
+    "int8": "int8", "w8a8": "int8", "int8_wo": "int8", "w8a8_sq_per_channel": "int8", "int4": "int4",
+    "int4_awq": "int4", "w4a16": "int4", "w4a16_awq": "int4", "w4a8_awq": "int4",
+}  # fmt: skip
+
+_KV_ALGORITHMS = {"fp8": "fp8", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2", "nvfp4": "nvfp4", "int8": "int8"}
+
+
+class Stored(NamedTuple):
+    """The dtype of the weights, where one name tells it, and what is to be said about them."""
+
+    dtype: str | None = None
+    note: str | None = None
+
+
+def weights(config: Mapping[str, object] | None, quantization: Mapping[str, object] | None = None) -> Stored:
+    """How a checkpoint is stored, from `quantization_config`, else from hf_quant_config.json."""
+    source = config or quantization or {}
+    if not any(source.get(key) for key in ("config_groups", "quant_algo", "moe_quant_algo", "quant_method")):
+        return Stored()
+    found = sorted(set(_formats(source)))
+    if len(found) == 1:
+        return Stored(found[0])
+    if found:
+        return Stored(note=f"The weights are quantised in more than one way ({' and '.join(found)}).")
+    return Stored(note="The weights are quantised in a way that no single dtype names.")
+
+
+def _formats(source: Mapping[str, object]) -> Iterator[str]:
+    """The formats that a quantisation scheme names."""
+    groups = source.get("config_groups")
+    algorithm = _text(source.get("quant_algo")) or _text(source.get("moe_quant_algo"))
+    method = _text(source.get("quant_method"))
+    if isinstance(groups, dict) and groups:
+        for group in groups.values():
+            part = group.get("weights") if isinstance(group, dict) else None
+            if isinstance(part, dict) and (name := _scheme(part)):
+                yield name
+    elif algorithm in _ALGORITHMS:
+        yield _ALGORITHMS[algorithm]
+    elif method in (
+        "awq",
+        "gptq",
+        "auto-round",
+        "compressed-tensors",
+        "bitsandbytes",
+        "quark",
+        "torchao",
+        "hqq",
+        "aqlm",
+    ):
+        bits = 4 if source.get("load_in_4bit") else 8 if source.get("load_in_8bit") else source.get("bits")
+        if bits in (4, 8):
+            yield f"int{bits}"
+    elif method in _ALGORITHMS:
+        yield _ALGORITHMS[method]
+
+
+def _text(value: object) -> str:
+    return value.lower() if isinstance(value, str) else ""
+
+
+def _scheme(part: Mapping[str, object]) -> str | None:
+    """The format of `{num_bits: 4, type: float, group_size: 16}`. Scaled groups of 16 are NVFP4, of 32 MXFP4."""
+    bits, kind, group = part.get("num_bits"), part.get("type"), part.get("group_size")
+    if kind == "float":
+        return (
+            "fp8"
+            if bits == 8
+            else {16: "nvfp4", 32: "mxfp4"}.get(group)
+            if bits == 4 and isinstance(group, int)
+            else None
+        )
+    return f"int{bits}" if bits in (4, 8) and kind == "int" else None
+
+
+def kv_dtype(config: Config | None, quantization: Config | None) -> str | None:
+    """The dtype of the cache that the checkpoint declares, or None."""
+    for source in (config, quantization):
+        if source is None:
+            continue
+        for key in ("kv_cache_scheme", "kv_cache_quant_algo"):
+            value = source.get(key)[1]
+            if value is not None:
+                return _declared(source, key, value)
+    return None
+
+
+def _declared(source: Config, key: str, value: object) -> str:
+    name = None
+    match value:
+        case str():
+            name = _KV_ALGORITHMS.get(value.lower())
+        case {"num_bits": 8, "type": "float"}:
+            name = "fp8"
+        case {"num_bits": 8, "type": "int"}:
+            name = "int8"
+        case {"num_bits": 4, "type": "float"}:
+            name = "nvfp4"
+    if name is None:
+        hint = "take the key out of a copy of the file, and say --kv-dtype"
+        source.refuse(f"expected an 8-bit or NVFP4 scheme of the KV cache, got {shown(value)}", key, hint=hint)
+    return name

@@ -1,0 +1,206 @@
+"""What the weights of a safetensors folder weigh, from the headers of its files alone.
+
+Format: 8 bytes with the header's length, then the header in JSON, at most 100 MB, then the data without a hole
+(huggingface/safetensors 0.8, README and safetensors/src/tensor.rs). Files are taken to be hostile.
+"""
+
+import json
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterable
+from math import prod
+from typing import NamedTuple, TypeGuard
+
+from kvcalc.errors import KvcalcError, escape
+from kvcalc.sources.gguf import CUT, Phrase, fault
+
+__all__ = ["INDEX", "Weights", "folder_weights"]
+
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+MOST_HEADER_BYTES = 100_000_000
+_MOST_SHARDS = 10_000
+_MOST_DIMENSIONS = 64
+_MOST_SIZE = 1 << 63
+
+# Bits of an element; enum Dtype in tensor.rs.
+BITS = {
+    "BOOL": 8, "U8": 8, "I8": 8, "U16": 16, "I16": 16, "U32": 32, "I32": 32, "U64": 64, "I64": 64,
+    "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8,
+    "F8_E5M2FNUZ": 8, "F16": 16, "BF16": 16, "F32": 32, "F64": 64, "C64": 64,
+}  # fmt: skip
+
+_SHARD = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.safetensors")
+
+
+class Weights(NamedTuple):
+    """Bytes of all tensors, in all and by dtype as the format spells it, and how many elements they have."""
+
+    bytes_by_dtype: dict[str, int]
+    bytes_total: int
+    elements: int
+
+
+class _Tensor(NamedTuple):
+    dtype: str
+    elements: int
+    bytes: int
+
+
+def folder_weights(folder: str) -> Weights | None:
+    """The weights in `folder`; None where it holds no safetensors file. Raises KvcalcError.
+
+    An index says which files count; without one it is model.safetensors, or one set of shards, or one file. Copies in
+    the format of Mistral (consolidated*.safetensors) count only where they are alone.
+    """
+    try:
+        names = set(os.listdir(folder))
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise KvcalcError(f"{escape(folder)}: {escape(getattr(error, 'strerror', None) or str(error))}") from None
+    if INDEX in names:
+        return _added(_indexed(folder, INDEX))
+    if SINGLE in names:
+        return _added(_tensors(os.path.join(folder, SINGLE)).values())
+    files = sorted(name for name in names if name.endswith(".safetensors"))
+    main = [name for name in files if not name.startswith(("consolidated", "adapter"))]
+    if not main and "consolidated.safetensors.index.json" in names:
+        return _added(_indexed(folder, "consolidated.safetensors.index.json"))
+    chosen = _whole(folder, main or [name for name in files if name.startswith("consolidated")])
+    return (
+        _added(tensor for name in chosen for tensor in _tensors(os.path.join(folder, name)).values())
+        if chosen
+        else None
+    )
+
+
+def _added(tensors: Iterable[_Tensor]) -> Weights:
+    sizes: dict[str, int] = {}
+    elements = 0
+    for tensor in tensors:
+        sizes[tensor.dtype] = sizes.get(tensor.dtype, 0) + tensor.bytes
+        elements += tensor.elements
+    ordered = dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))
+    return Weights(ordered, sum(sizes.values()), elements)
+
+
+def _whole(folder: str, files: list[str]) -> list[str]:
+    """One file, or all shards of one set; anything else is more than one model."""
+    if len(files) <= 1 and not (files and _SHARD.fullmatch(files[0])):
+        return files
+    sets = {(match[1], int(match[3])) for match in map(_SHARD.fullmatch, files) if match}
+    if len(sets) != 1 or not all(map(_SHARD.fullmatch, files)):
+        got = Phrase(", ".join(map(escape, files[:3])) + (", ..." if len(files) > 3 else ""))
+        raise fault(folder, "*.safetensors", f"{SINGLE}, or shards with {INDEX}", got, "move the others elsewhere")
+    prefix, count = sets.pop()
+    for number in range(1, min(count, _MOST_SHARDS) + 1):
+        name = f"{prefix}-{number:05}-of-{count:05}.safetensors"
+        if name not in files:
+            raise fault(folder, name, "a shard", Phrase("nothing"), "fetch the missing file")
+    return files
+
+
+def _indexed(folder: str, index: str) -> list[_Tensor]:
+    """The tensors that the index places, each once, whatever else the shards hold."""
+    path = os.path.join(folder, index)
+    data = _json(_read(path, 0, None), path)
+    weight_map = data.get("weight_map") if isinstance(data, dict) else None
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise fault(path, "weight_map", "a mapping of tensors to files", weight_map)
+    for name, shard in weight_map.items():
+        if not isinstance(shard, str) or not _inside(shard):
+            raise fault(path, name, "a file inside the folder", shard)
+    shards = dict.fromkeys(weight_map.values())
+    if len(shards) > _MOST_SHARDS:
+        raise fault(path, "weight_map", f"at most {_MOST_SHARDS:,} files", len(shards))
+    held = {shard: _tensors(os.path.join(folder, shard), path) for shard in shards}
+    for name, shard in weight_map.items():
+        if name not in held[shard]:
+            raise fault(path, name, f"a tensor of {escape(shard)}", Phrase("nothing of that name"), CUT)
+    return [held[shard][name] for name, shard in weight_map.items()]
+
+
+def _inside(name: str) -> bool:
+    """A relative path with no way out of its folder, on any system. Links are followed: the hub's cache has them."""
+    parts = re.split(r"[/\\]", name)
+    return bool(name) and name.isprintable() and ":" not in name and not {"", ".", ".."} & {*parts}
+
+
+def _read(path: str, at: int, count: int | None, owner: str | None = None) -> bytes:
+    """`count` bytes at `at` of a regular file, or all of one of at most MOST_HEADER_BYTES. `owner` names the file."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise KvcalcError(f"{escape(path)}: expected a file")
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(at)
+            if count is None and size > MOST_HEADER_BYTES:
+                raise fault(path, "size", f"at most {MOST_HEADER_BYTES:,} bytes", size)
+            return file.read(size if count is None else count)
+    except FileNotFoundError:
+        if owner is None:
+            raise KvcalcError(f"{escape(path)}: no such file") from None
+        raise fault(owner, os.path.basename(path), "a shard", Phrase("nothing"), "fetch the missing file") from None
+    except (OSError, ValueError) as error:
+        raise KvcalcError(f"{escape(path)}: {escape(getattr(error, 'strerror', None) or str(error))}") from None
+
+
+def _json(content: bytes, path: str) -> object:
+    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            raise fault(path, counts.most_common(1)[0][0], "each key once", Phrase("a second one"), CUT)
+        return found
+
+    try:
+        return json.loads(content, object_pairs_hook=once)
+    except (ValueError, RecursionError):  # no UTF-8, no JSON, numbers of thousands of digits, or too deep
+        raise fault(path, "header", "JSON", Phrase("something else"), CUT) from None
+
+
+def _tensors(path: str, owner: str | None = None) -> dict[str, _Tensor]:
+    """The tensors of one file. `owner` is the index that names it."""
+    first = _read(path, 0, 8, owner)
+    size, length = os.path.getsize(path), int.from_bytes(first, "little")
+    most = min(MOST_HEADER_BYTES, size - 8)
+    if len(first) < 8 or not 2 <= length <= most:
+        hint = "fetch the file itself, for instance with `git lfs pull`" if first.startswith(b"version ") else CUT
+        raise fault(path, "header length", f"2 to {max(most, 0):,}", length, hint)
+    header = _json(_read(path, 8, length), path)
+    if not isinstance(header, dict):
+        raise fault(path, "header", "a mapping", header, CUT)
+    found = [(name, *_tensor(entry, name, path)) for name, entry in header.items() if name != "__metadata__"]
+    end = 0
+    for name, tensor, begin in sorted(found, key=lambda item: (item[2], item[1].bytes)):
+        if begin != end:
+            raise fault(path, name, f"data from byte {end:,} on, after the tensor before", begin, CUT)
+        end += tensor.bytes
+    if end != size - 8 - length:
+        raise fault(path, "data", f"{end:,} bytes", size - 8 - length, CUT)
+    return {name: tensor for name, tensor, _ in found}
+
+
+def _tensor(entry: object, name: str, path: str) -> tuple[_Tensor, int]:
+    """One tensor, whose bytes must be what its shape and dtype say, and where it begins."""
+    if not isinstance(entry, dict):
+        raise fault(path, name, "a mapping", entry, CUT)
+    dtype, shape, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
+    if not isinstance(dtype, str) or dtype not in BITS:
+        raise fault(path, name, f"a dtype, one of {', '.join(BITS)}", dtype, "a newer kvcalc may know this one")
+    if not _sizes(shape) or len(shape) > _MOST_DIMENSIONS or prod(shape) >= _MOST_SIZE:
+        raise fault(path, name, "a shape of whole numbers", shape, CUT)
+    if not _sizes(offsets) or len(offsets) != 2:
+        raise fault(path, name, "two data_offsets", offsets, CUT)
+    elements = prod(shape)
+    bits, (begin, end) = elements * BITS[dtype], offsets
+    if bits % 8 or end - begin != bits // 8:
+        got = Phrase(f"{begin:,} to {end:,}")
+        raise fault(path, name, f"data_offsets for {elements:,} elements of {dtype}", got, CUT)
+    return _Tensor(dtype, elements, bits // 8), begin
+
+
+def _sizes(values: object) -> TypeGuard[list[int]]:
+    """A list of whole numbers that an offset or a size could have."""
+    return isinstance(values, list) and all(type(value) is int and 0 <= value < _MOST_SIZE for value in values)

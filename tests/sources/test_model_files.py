@@ -1,0 +1,148 @@
+"""Model files on the command line: a config.json, a folder, a GGUF file, standard input, and the verb `preset`."""
+
+import io
+import json
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+from kvcalc import library
+from kvcalc.canonical import canonical_text
+from kvcalc.cli.main import run
+from kvcalc.errors import KvcalcError
+from kvcalc.request import ask
+from kvcalc.sizing import measure
+from kvcalc.sources.files import is_config
+
+CONFIGS = Path(__file__).resolve().parents[3] / "shared" / "configs"
+
+# A published shape (Llama 3.1 8B) cut to four layers: 4 x 2 x 8 heads x 128 x 2 B = 16,384 B a token.
+CONFIG: dict[str, object] = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 4,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256,
+    "torch_dtype": "bfloat16", "max_position_embeddings": 131072, "tie_word_embeddings": False,
+}  # fmt: skip
+SLOPE = 4 * 2 * 8 * 128 * 2
+
+
+def answer(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """Standard output of a command that must succeed in silence."""
+    status = run(list(argv))
+    out, err = capsys.readouterr()
+    assert (status, err) == (0, "")
+    return out
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """The error line of a command that must be refused."""
+    status = run(list(argv))
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert (status, out, len(lines) in (1, 2)) == (2, "", True)
+    return lines[0].removeprefix("kvcalc: error: ")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model folder with a configuration and one safetensors file of 3 x 5 bf16 elements, 30 bytes."""
+    place = tmp_path / "Own-Model-1"
+    place.mkdir()
+    (place / "config.json").write_text(json.dumps(CONFIG))
+    header = json.dumps({"w": {"dtype": "BF16", "shape": [3, 5], "data_offsets": [0, 30]}}).encode()
+    (place / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(30))
+    return place
+
+
+def test_a_configuration_is_a_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`kvcalc path/config.json` sizes it like a preset."""
+    assert answer(capsys, str(folder / "config.json"), "--get", "kv.bytes_per_token") == f"{SLOPE}\n"
+
+
+def test_a_folder_brings_its_weights(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The bytes of the tensors are measured from the headers, not estimated: 30 of them."""
+    assert answer(capsys, f"{folder}/", "--get", "model.name") == "Own-Model-1\n"
+    assert answer(capsys, f"{folder}/", "--vram", "1GB", "--get", "fit.weights_bytes_per_gpu") == "30\n"
+    assert answer(capsys, str(folder), "--vram", "1GB", "--get", "fit.weights_bytes_per_gpu") == "30\n"
+
+
+def test_a_declared_cache_format_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """hf_quant_config.json beside the configuration sets the KV dtype: half of 16 bits."""
+    quantisation = {
+        "producer": {"name": "modelopt"},
+        "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"},
+    }
+    (folder / "hf_quant_config.json").write_text(json.dumps(quantisation))
+    assert answer(capsys, f"{folder}/", "--get", "request.k_dtype").startswith("fp8")
+    assert answer(capsys, f"{folder}/", "--get", "kv.bytes_per_token") == f"{SLOPE // 2}\n"
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """`-` takes a config.json as well as a preset, and `preset -` turns the one into the other."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(CONFIG).encode())))
+    assert answer(capsys, "-", "--get", "kv.bytes_per_token") == f"{SLOPE}\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(CONFIG).encode())))
+    text = answer(capsys, "preset", "-")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert answer(capsys, "-", "--get", "kv.bytes_per_token") == f"{SLOPE}\n"
+
+
+def test_a_preset_may_be_written_as_json() -> None:
+    """Braces alone do not make a config.json: YAML in flow style is still a preset."""
+    text = b'{"name": "Tiny 1", "dtype": "bf16", "heads": 4, "kv_heads": 2, "head_dim": 64, "layers": "2 full"}'
+    assert not is_config(text)
+    assert len(library.load_text(text, "x").layers) == 2
+
+
+def test_an_unknown_type_is_refused_with_a_way_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is never sized by the naive formula in silence; --assume-dense does it aloud."""
+    (folder / "config.json").write_text(json.dumps({**CONFIG, "model_type": "novel"}))
+    assert "model_type" in refusal(capsys, f"{folder}/")
+    assert answer(capsys, f"{folder}/", "--assume-dense", "--get", "kv.bytes_per_token") == f"{SLOPE}\n"
+    assert "novel" in answer(capsys, "preset", f"{folder}/", "--assume-dense")
+    text = answer(capsys, f"{folder}/", "--assume-dense")
+    assert "novel is not known" in text
+
+
+def test_a_key_that_may_matter_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A key that nobody explained and that sounds like the cache is one line with its name."""
+    (folder / "config.json").write_text(json.dumps({**CONFIG, "kv_memory_compression_ratio": 4}))
+    assert "kv_memory_compression_ratio" in refusal(capsys, f"{folder}/")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"model_type": "llama", "model_type": "llama"}'])
+def test_a_faulty_configuration_is_one_line(content: bytes, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broken JSON names the file."""
+    (folder / "config.json").write_bytes(content)
+    assert "config.json" in refusal(capsys, f"{folder}/")
+
+
+def test_a_folder_without_a_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder that is no model says what is missing, and names the GGUF file that may have been meant."""
+    (tmp_path / "a.gguf").write_bytes(b"GGUF")
+    assert "config.json" in refusal(capsys, f"{tmp_path}/")
+
+
+def test_a_truncated_gguf_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Four bytes are no model."""
+    (tmp_path / "a.gguf").write_bytes(b"GGUF")
+    assert "a.gguf" in refusal(capsys, str(tmp_path / "a.gguf"))
+
+
+@pytest.mark.skipif(not CONFIGS.is_dir(), reason="the recorded configurations are not beside this checkout")
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.json")), ids=lambda path: path.stem)
+def test_round_trip(path: Path) -> None:
+    """What `preset` prints of a real configuration is canonical, reads back, and is the same model."""
+    if path.stem == "INDEX" or path.stem.endswith("hf_quant_config"):
+        pytest.skip("no model configuration")
+    try:
+        mapping = library.mapping_at(str(path))
+    except KvcalcError as error:
+        pytest.skip(f"refused: {error}")
+    text = canonical_text(mapping)
+    again = library.load_text(text.encode(), "again.yaml")
+    model = library.load(str(path))
+    assert again == model
+    assert measure(ask(again)).bytes_per_sequence == measure(ask(model)).bytes_per_sequence
+    assert canonical_text(library.mapping_of_text(text.encode(), "again.yaml")) == text
