@@ -20,8 +20,8 @@ TOKENS, MERGES, TENSORS = 128_256, 280_147, 720
 
 CHILD = """\
 import resource, sys
-from kvcalc.sources.gguf_model import preset_from_gguf
-from kvcalc.sources.gguf_parts import read
+from kvcalc.sources.gguf.model import preset_from_gguf
+from kvcalc.sources.gguf.parts import read
 if sys.argv[1:]:
     found = read(sys.argv[1])
     preset = preset_from_gguf(found.header.metadata, file=sys.argv[1], weights_bytes=found.weights_bytes)

@@ -34,13 +34,13 @@ def preset_of_path(path: str, *, assume_dense: bool = False) -> dict[str, object
 
 def preset_of_config(content: bytes, file: str, *, assume_dense: bool = False) -> dict[str, object]:
     """The preset that the text of a config.json describes."""
-    from kvcalc.sources.config import preset_from_config
+    from kvcalc.sources.config.reader import preset_from_config
 
     return preset_from_config(jsonfile.parse_object(content, file), file=file, assume_dense=assume_dense)
 
 
 def _config(path: str, folder: str, *, assume_dense: bool) -> dict[str, object]:
-    from kvcalc.sources.config import preset_from_config
+    from kvcalc.sources.config.reader import preset_from_config
 
     beside = os.path.join(folder, _QUANTISATION)
     quantisation = jsonfile.read_object(beside) if os.path.isfile(beside) else None
@@ -65,8 +65,8 @@ def _folder(folder: str, *, assume_dense: bool) -> dict[str, object]:
 
 
 def _gguf(path: str) -> dict[str, object]:
-    from kvcalc.sources.gguf_model import preset_from_gguf
-    from kvcalc.sources.gguf_parts import read
+    from kvcalc.sources.gguf.model import preset_from_gguf
+    from kvcalc.sources.gguf.parts import read
 
     found = read(path)
     preset = preset_from_gguf(

@@ -14,7 +14,7 @@ from math import prod
 from typing import NamedTuple, TypeGuard
 
 from kvcalc.errors import KvcalcError, escape
-from kvcalc.sources.gguf import CUT, Phrase, fault
+from kvcalc.sources.gguf.header import CUT, Phrase, fault
 
 __all__ = ["INDEX", "Weights", "folder_weights"]
 

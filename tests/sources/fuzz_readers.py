@@ -24,11 +24,12 @@ from kvcalc import library
 from kvcalc.canonical import canonical_text
 from kvcalc.errors import KvcalcError
 from kvcalc.preset import model_from_preset
-from kvcalc.sources import gguf, jsonfile, safetensors
-from kvcalc.sources.config import preset_from_config
-from kvcalc.sources.defaults import all_types, class_defaults
-from kvcalc.sources.gguf_families import FAMILIES
-from kvcalc.sources.gguf_model import preset_from_gguf
+from kvcalc.sources import jsonfile, safetensors
+from kvcalc.sources.config.defaults import all_types, class_defaults
+from kvcalc.sources.config.reader import preset_from_config
+from kvcalc.sources.gguf import header as gguf
+from kvcalc.sources.gguf.families import FAMILIES
+from kvcalc.sources.gguf.model import preset_from_gguf
 
 if __package__:
     from .gguf_models import own
@@ -40,7 +41,7 @@ else:
 SECONDS = 2.0  # of CPU for one input of some kilobytes, which takes a millisecond
 MEMORY = 32 << 20
 READERS = "GSICP"
-SOURCES = str(Path(gguf.__file__).parent.parent)
+SOURCES = str(Path(gguf.__file__).parents[2])
 LONGEST = 1 << 16
 
 NUMBERS = (0, 1, 2, 7, 8, 9, 12, 13, 31, 32, 33, 127, 128, 255, 256, 4096, 4097, 65535, 2**31 - 1, 2**31, 2**32 - 1,

@@ -6,7 +6,7 @@ import pytest
 
 from kvcalc.errors import KvcalcError
 from kvcalc.preset import model_from_preset
-from kvcalc.sources.gguf_model import preset_from_gguf
+from kvcalc.sources.gguf.model import preset_from_gguf
 
 HEADS = {"attention.head_count": 8, "attention.head_count_kv": 2, "embedding_length": 512}
 SSM = {"ssm.conv_kernel": 4, "ssm.inner_size": 4096, "ssm.state_size": 128, "ssm.time_step_rank": 32,

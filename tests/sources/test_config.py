@@ -16,10 +16,11 @@ from kvcalc.errors import KvcalcError
 from kvcalc.formula import recurrent_state
 from kvcalc.model import Attention, Indexer, Latent, Model, Recurrent
 from kvcalc.preset import model_from_preset
-from kvcalc.sources import families, jsonfile, naming
-from kvcalc.sources.config import preset_from_config
-from kvcalc.sources.keys import suspicious
-from kvcalc.sources.parameters import parameter_count
+from kvcalc.sources import jsonfile
+from kvcalc.sources.config import families, naming
+from kvcalc.sources.config.keys import suspicious
+from kvcalc.sources.config.parameters import parameter_count
+from kvcalc.sources.config.reader import preset_from_config
 
 CONFIGS = Path(__file__).resolve().parents[3] / "shared" / "configs"
 LLAMA: dict[str, Any] = {

@@ -7,9 +7,9 @@ import tracemalloc
 import pytest
 
 from kvcalc.errors import KvcalcError
-from kvcalc.sources.ggml import REMOVED, TYPES
-from kvcalc.sources.gguf import LongArray, parse
-from kvcalc.sources.gguf_parts import read
+from kvcalc.sources.gguf.header import LongArray, parse
+from kvcalc.sources.gguf.parts import read
+from kvcalc.sources.gguf.types import REMOVED, TYPES
 
 from .gguf_writer import As, Tensor, gguf_bytes, text, value_bytes
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvcalc.sources.gguf import LongArray
-from kvcalc.sources.gguf_families import FAMILIES, NO_CACHE
-from kvcalc.sources.gguf_model import preset_from_gguf
+from kvcalc.sources.gguf.families import FAMILIES, NO_CACHE
+from kvcalc.sources.gguf.header import LongArray
+from kvcalc.sources.gguf.model import preset_from_gguf
 
 from .gguf_models import (
     DSV4,

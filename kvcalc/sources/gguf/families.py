@@ -6,9 +6,9 @@ has it. Rules: load_arch_hparams in src/models/ARCH.cpp, create_memory in src/ll
 
 from collections.abc import Callable
 
-from kvcalc.sources.gguf_blocks import MOST_BLOCKS, Blocks, Cache, Layer
-from kvcalc.sources.gguf_latent import LATENT, glm5_attention, latent, qwen4_attention
-from kvcalc.sources.gguf_windows import WINDOWED
+from kvcalc.sources.gguf.blocks import MOST_BLOCKS, Blocks, Cache, Layer
+from kvcalc.sources.gguf.latent import LATENT, glm5_attention, latent, qwen4_attention
+from kvcalc.sources.gguf.windows import WINDOWED
 
 __all__ = ["ARRANGED", "FAMILIES", "NO_CACHE", "Family"]
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from kvcalc.notation import SHARED, Names
-from kvcalc.sources import numbers as n
-from kvcalc.sources.lookup import Config
-from kvcalc.sources.numbers import Fields, Numbers
+from kvcalc.sources.config import numbers as n
+from kvcalc.sources.config.lookup import Config
+from kvcalc.sources.config.numbers import Fields, Numbers
 
 __all__ = [
     "bailing_kda",

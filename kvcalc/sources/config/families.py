@@ -7,15 +7,15 @@ does not have are read as their published files and remote code are.
 from collections.abc import Callable, Mapping
 
 from kvcalc.notation import NONE, Names
-from kvcalc.sources import drafts, halves
-from kvcalc.sources import hybrids as h
-from kvcalc.sources import kinds as k
-from kvcalc.sources import layouts as y
-from kvcalc.sources import numbers as n
-from kvcalc.sources import special as s
-from kvcalc.sources.layout import ATTENTION, Family
-from kvcalc.sources.lookup import Config
-from kvcalc.sources.naming import PLAIN_TYPES
+from kvcalc.sources.config import drafts, halves
+from kvcalc.sources.config import hybrids as h
+from kvcalc.sources.config import kinds as k
+from kvcalc.sources.config import layouts as y
+from kvcalc.sources.config import numbers as n
+from kvcalc.sources.config import special as s
+from kvcalc.sources.config.layout import ATTENTION, Family
+from kvcalc.sources.config.lookup import Config
+from kvcalc.sources.config.naming import PLAIN_TYPES
 
 __all__ = ["FAMILIES", "PLAIN", "family_of"]
 

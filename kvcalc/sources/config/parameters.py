@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError
 from kvcalc.notation import expand
-from kvcalc.sources import families
-from kvcalc.sources.language import language_config
-from kvcalc.sources.layout import described
-from kvcalc.sources.lookup import Config
-from kvcalc.sources.numbers import width
+from kvcalc.sources.config import families
+from kvcalc.sources.config.language import language_config
+from kvcalc.sources.config.layout import described
+from kvcalc.sources.config.lookup import Config
+from kvcalc.sources.config.numbers import width
 
 __all__ = ["parameter_count"]
 

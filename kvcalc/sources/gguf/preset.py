@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from kvcalc import notation
-from kvcalc.sources.gguf_blocks import MOST_BLOCKS, Cache, Layer, Value
+from kvcalc.sources.gguf.blocks import MOST_BLOCKS, Cache, Layer, Value
 
 __all__ = ["preset_part"]
 

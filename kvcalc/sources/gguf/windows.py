@@ -6,7 +6,7 @@ Rules: load_arch_hparams in src/models/ARCH.cpp and load_swa_pattern in src/llam
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from kvcalc.sources.gguf_blocks import Blocks, Layer, shared
+from kvcalc.sources.gguf.blocks import Blocks, Layer, shared
 
 __all__ = ["WINDOWED"]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from kvcalc.dtypes import DType
 from kvcalc.errors import KvcalcError, escape, shown
-from kvcalc.sources.ggml import REMOVED, TYPES
+from kvcalc.sources.gguf.types import REMOVED, TYPES
 
 __all__ = ["CUT", "Header", "LongArray", "Phrase", "Tensor", "fault", "parse"]
 

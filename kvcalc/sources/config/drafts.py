@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kvcalc.errors import shown
 from kvcalc.notation import Names
-from kvcalc.sources.lookup import Config
+from kvcalc.sources.config.lookup import Config
 
 __all__ = ["Draft", "appended", "at_indices", "listed", "none", "patterned", "repeated"]
 

@@ -7,12 +7,12 @@ from typing import NamedTuple
 from kvcalc import notation
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.notation import NONE, Names
-from kvcalc.sources import drafts
-from kvcalc.sources import numbers as n
-from kvcalc.sources.drafts import Draft
-from kvcalc.sources.kinds import Kinds
-from kvcalc.sources.lookup import Config
-from kvcalc.sources.numbers import Fields, Numbers
+from kvcalc.sources.config import drafts
+from kvcalc.sources.config import numbers as n
+from kvcalc.sources.config.drafts import Draft
+from kvcalc.sources.config.kinds import Kinds
+from kvcalc.sources.config.lookup import Config
+from kvcalc.sources.config.numbers import Fields, Numbers
 
 __all__ = ["ATTENTION", "CONTEXT", "REACH", "Family", "Sharing", "described"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kvcalc.errors import shown
-from kvcalc.sources.lookup import Config
+from kvcalc.sources.config.lookup import Config
 
 __all__ = ["Stored", "kv_dtype", "weights"]
 

@@ -6,7 +6,7 @@ src/llama-memory-hybrid-idx.cpp (llama.cpp 0c1e57098).
 
 from collections.abc import Callable
 
-from kvcalc.sources.gguf_blocks import MOST_BLOCKS, Blocks, Cache, Layer, Value
+from kvcalc.sources.gguf.blocks import MOST_BLOCKS, Blocks, Cache, Layer, Value
 
 __all__ = ["LATENT", "glm5_attention", "latent", "qwen4_attention"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from kvcalc.errors import KvcalcError, shown
-from kvcalc.sources.lookup import LAYERS, MOST_FILE_LAYERS, Config
+from kvcalc.sources.config.lookup import LAYERS, MOST_FILE_LAYERS, Config
 
 __all__ = [
     "SPELLINGS",

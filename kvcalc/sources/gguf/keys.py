@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import NoReturn
 
-from kvcalc.sources.gguf import LongArray, Phrase, fault
+from kvcalc.sources.gguf.header import LongArray, Phrase, fault
 
 __all__ = ["BY_HAND", "Keys"]
 

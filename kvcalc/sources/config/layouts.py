@@ -1,8 +1,8 @@
 """Layouts of single classes: what each does where a file has no list of layers, or lists them in a way of its own."""
 
-from kvcalc.sources.kinds import SPELLINGS, as_listed, at_indices, every, window
-from kvcalc.sources.lookup import MOST_FILE_LAYERS, Config
-from kvcalc.sources.special import block_group
+from kvcalc.sources.config.kinds import SPELLINGS, as_listed, at_indices, every, window
+from kvcalc.sources.config.lookup import MOST_FILE_LAYERS, Config
+from kvcalc.sources.config.special import block_group
 
 __all__ = [
     "block_types",

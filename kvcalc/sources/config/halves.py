@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from kvcalc.notation import Names
-from kvcalc.sources import drafts
-from kvcalc.sources import kinds as k
-from kvcalc.sources import numbers as n
-from kvcalc.sources.layout import Family
-from kvcalc.sources.lookup import Config
-from kvcalc.sources.numbers import Fields
+from kvcalc.sources.config import drafts
+from kvcalc.sources.config import kinds as k
+from kvcalc.sources.config import numbers as n
+from kvcalc.sources.config.layout import Family
+from kvcalc.sources.config.lookup import Config
+from kvcalc.sources.config.numbers import Fields
 
 __all__ = ["FAMILIES"]
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 from kvcalc.errors import KvcalcError, escape, shown
 from kvcalc.preset import model_from_preset
-from kvcalc.sources import families, keys, quantised
-from kvcalc.sources import numbers as n
-from kvcalc.sources.language import Part, language_config
-from kvcalc.sources.layout import Family, described
-from kvcalc.sources.lookup import BY_HAND, LAYERS, Config
-from kvcalc.sources.numbers import Fields
-from kvcalc.sources.parameters import parameter_count
+from kvcalc.sources.config import families, keys, quantised
+from kvcalc.sources.config import numbers as n
+from kvcalc.sources.config.language import Part, language_config
+from kvcalc.sources.config.layout import Family, described
+from kvcalc.sources.config.lookup import BY_HAND, LAYERS, Config
+from kvcalc.sources.config.numbers import Fields
+from kvcalc.sources.config.parameters import parameter_count
 
 __all__ = ["preset_from_config"]
 

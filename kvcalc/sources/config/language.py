@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvcalc.errors import shown
-from kvcalc.sources import naming
-from kvcalc.sources.defaults import class_defaults
-from kvcalc.sources.lookup import Config
+from kvcalc.sources.config import naming
+from kvcalc.sources.config.defaults import class_defaults
+from kvcalc.sources.config.lookup import Config
 
 __all__ = ["Part", "language_config", "language_part"]
 

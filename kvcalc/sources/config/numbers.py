@@ -7,8 +7,8 @@ the cache give the fields of one entry of `caches`. A field with a number for ea
 from collections.abc import Callable, Sequence
 
 from kvcalc.errors import shown
-from kvcalc.sources.kinds import window
-from kvcalc.sources.lookup import Config
+from kvcalc.sources.config.kinds import window
+from kvcalc.sources.config.lookup import Config
 
 __all__ = [
     "HEADS",

@@ -8,7 +8,7 @@ of the classes of transformers 5.24.0.
 import re
 
 from kvcalc.errors import shown
-from kvcalc.sources.lookup import BY_HAND, Config
+from kvcalc.sources.config.lookup import BY_HAND, Config
 
 __all__ = ["check", "suspicious"]
 

@@ -11,7 +11,7 @@ from mmap import ACCESS_READ, mmap
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError, escape
-from kvcalc.sources.gguf import CUT, Header, Phrase, fault, parse
+from kvcalc.sources.gguf.header import CUT, Header, Phrase, fault, parse
 
 __all__ = ["Gguf", "read", "read_header"]
 

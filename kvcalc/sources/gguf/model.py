@@ -8,11 +8,11 @@ import os
 from collections.abc import Mapping
 
 from kvcalc.errors import escape, nearest
-from kvcalc.sources.gguf import Phrase, fault
-from kvcalc.sources.gguf_blocks import Blocks, Layer
-from kvcalc.sources.gguf_families import ARRANGED, FAMILIES, NO_CACHE
-from kvcalc.sources.gguf_keys import BY_HAND, Keys
-from kvcalc.sources.gguf_preset import preset_part
+from kvcalc.sources.gguf.blocks import Blocks, Layer
+from kvcalc.sources.gguf.families import ARRANGED, FAMILIES, NO_CACHE
+from kvcalc.sources.gguf.header import Phrase, fault
+from kvcalc.sources.gguf.keys import BY_HAND, Keys
+from kvcalc.sources.gguf.preset import preset_part
 from kvcalc.units import MOST_BYTES
 
 __all__ = ["preset_from_gguf"]

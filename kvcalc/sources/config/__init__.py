@@ -1,0 +1,1 @@
+"""config.json: a table from model types to how each is read."""

@@ -1,0 +1,1 @@
+"""GGUF files: the header, and what its metadata says of the model."""
