@@ -49,6 +49,16 @@ class _Use(NamedTuple):
     layers: int
 
 
+def _uses(layers: Sequence[Names]) -> Counter[str]:
+    """How many layers have a cache of each name, shared ones not counted; equal layers are counted first."""
+    uses: Counter[str] = Counter()
+    for names, copies in Counter(layers).items():
+        for name in names:
+            if not name.startswith(notation.SHARED):
+                uses[name] += copies
+    return uses
+
+
 class CacheTable:
     """Turns names into caches: those of a name are one object, or one for each layer where a field is a list."""
 
@@ -57,8 +67,7 @@ class CacheTable:
     ) -> None:
         self._top, self._defaults = top, defaults
         self._caches = top.inner("caches") or Reader({}, ("caches",), top.problems)
-        counts = Counter(n for names in layers for n in names if not n.startswith(notation.SHARED))
-        drafted = Counter(n for names in draft for n in names if not n.startswith(notation.SHARED))
+        counts, drafted = _uses(layers), _uses(draft)
         self._stored: dict[str, list[Stored]] = {}
         for name in {**counts, **drafted}:
             given = self._caches.get(name) is not None

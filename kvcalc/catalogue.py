@@ -9,7 +9,7 @@ from kvcalc.errors import KvcalcError, nearest, shown
 from kvcalc.model import Kind, Model, Recurrent, RecurrentKind, attention_class, kind
 from kvcalc.report import Bytes, Report, Section, group_rows, model_facts
 from kvcalc.request import ask
-from kvcalc.sizing import Size, measure
+from kvcalc.sizing import measure, slope_and_fixed
 from kvcalc.units import format_count
 from kvcalc.version import __version__
 
@@ -32,11 +32,12 @@ _LONG = 2**24
 
 
 class Row(NamedTuple):
-    """A preset with its size at a long context; `size` is at that context for one sequence."""
+    """A preset with the two numbers of a long context: bytes a token, and bytes per sequence that no longer grow."""
 
     preset: str
     model: Model
-    size: Size
+    bytes_per_token: int
+    fixed_bytes: int
 
 
 class Listing(NamedTuple):
@@ -70,7 +71,7 @@ def listing(family: str | None = None, attention: str | None = None) -> Listing:
         if attention is not None and attention.lower() not in _words(model):
             continue
         try:
-            rows.append(Row(name, model, _long(model)))
+            rows.append(Row(name, model, *_long(model)))
         except KvcalcError as error:  # a preset whose size depends on what the request alone can say
             faults.append(f"{name}: {error.message}")
     return Listing(rows, faults, family, attention)
@@ -82,8 +83,9 @@ def _words(model: Model) -> Iterable[str]:
     return {attention_class(model), *map(kind, caches), *(c.kind for c in caches if isinstance(c, Recurrent))}
 
 
-def _long(model: Model) -> Size:
-    return measure(ask(model, context=_LONG))
+def _long(model: Model) -> tuple[int, int]:
+    slope, fixed = slope_and_fixed(ask(model, context=_LONG))
+    return slope.per_token, fixed
 
 
 def listing_values(rows: list[Row]) -> list[dict[str, Value]]:
@@ -92,8 +94,8 @@ def listing_values(rows: list[Row]) -> list[dict[str, Value]]:
         {
             "preset": row.preset,
             **model_values(row.model),
-            "bytes_per_token": row.size.bytes_per_token,
-            "fixed_bytes_per_sequence": row.size.fixed_bytes_per_sequence,
+            "bytes_per_token": row.bytes_per_token,
+            "fixed_bytes_per_sequence": row.fixed_bytes,
         }
         for row in rows
     ]
@@ -113,8 +115,8 @@ def listing_report(found: Listing) -> Report:
             format_count(row.model.parameters) if row.model.parameters else "-",
             attention_class(row.model),
             f"{row.model.max_context:,}" if row.model.max_context else "-",
-            Bytes(row.size.bytes_per_token),
-            Bytes(row.size.fixed_bytes_per_sequence),
+            Bytes(row.bytes_per_token),
+            Bytes(row.fixed_bytes),
         )
         for row in found.rows
     ], keys=True)], warnings=found.warnings)  # fmt: skip
@@ -122,12 +124,12 @@ def listing_report(found: Listing) -> Report:
 
 def model_document(model: Model) -> dict[str, Value]:
     """The document of one preset, at a long context."""
-    size = _long(model)
+    slope, fixed = _long(model)
     return _document(
         model_values(model),
         {"name": model.origin, "family": None, "attention": None},
         [],
-        kv={"bytes_per_token": size.bytes_per_token, "fixed_bytes_per_sequence": size.fixed_bytes_per_sequence},
+        kv={"bytes_per_token": slope, "fixed_bytes_per_sequence": fixed},
     )
 
 

@@ -21,7 +21,7 @@ from kvcalc.request import Request
 from kvcalc.sharding import Placement, place, rank_bytes
 from kvcalc.units import MOST_TOKENS, many
 
-__all__ = ["Group", "Size", "Textbook", "measure"]
+__all__ = ["Group", "Size", "Textbook", "measure", "slope_and_fixed"]
 
 
 class Group(NamedTuple):
@@ -90,6 +90,14 @@ def measure(request: Request) -> Size:
         local * request.sequences_per_replica,
         _textbook(request),
     )
+
+
+def slope_and_fixed(request: Request) -> tuple[Rate, int]:
+    """The two numbers of a long context alone: bytes a token, and bytes for one sequence that no longer grow."""
+    caches, tokens = request.model.distinct_caches().items(), request.context
+    rates = [slope(cache, tokens, request.widths).times(copies) for cache, copies in caches]
+    fixed_parts = (fixed(cache, tokens, request.widths, request.encoder_tokens) * copies for cache, copies in caches)
+    return total_rate(rates), sum(fixed_parts)
 
 
 def _group(cache: Cache, count: int, request: Request) -> Group:
