@@ -4,9 +4,10 @@ from typing import NamedTuple, assert_never
 
 from kvcalc.dtypes import DType
 from kvcalc.fitting import Fit
-from kvcalc.formula import attention_tokens, recurrent_state
+from kvcalc.formula import Widths, attention_tokens, recurrent_state, size
 from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, RecurrentKind, Shared
-from kvcalc.sizing import Group, Size
+from kvcalc.sharding import fullest_stage, rank_tokens
+from kvcalc.sizing import Size
 from kvcalc.units import many
 
 __all__ = ["Term", "cache_name", "terms"]
@@ -34,76 +35,94 @@ _RECURRENT_SOURCES: dict[RecurrentKind, str] = {
 }
 
 
-def terms(size: Size, fit: Fit | None) -> list[Term]:
+def terms(sized: Size, fit: Fit | None) -> list[Term]:
     """The terms of a size, and of a fit where there is one, in the order in which they are summed."""
-    request = size.request
-    found = [_group(group, size) for group in size.groups]
-    if len(found) > 1:
-        total = " + ".join(f"{group.bytes_per_sequence:,}" for group in size.groups)
-        found.append(Term("one sequence", f"{total} B", size.bytes_per_sequence, "the sum of the layers"))
-    found.append(
+    request = sized.request
+    widths, encoder_tokens = request.widths, request.encoder_tokens
+    found = [
         Term(
-            "batch",
-            f"{many(request.batch, 'sequence')} x {size.bytes_per_sequence:,} B",
-            size.bytes_total,
-            "each sequence keeps its own cache",
+            cache_name(group.cache),
+            _sum(group.cache, group.copies, request.context, widths, encoder_tokens),
+            group.bytes_per_sequence,
+            _source(group.cache),
         )
-    )
+        for group in sized.groups
+    ]
+    if len(found) > 1:
+        total = " + ".join(f"{group.bytes_per_sequence:,}" for group in sized.groups)
+        found.append(Term("one sequence", f"{total} B", sized.bytes_per_sequence, "the sum of the layers"))
+    batch = f"{many(request.batch, 'sequence')} x {sized.bytes_per_sequence:,} B"
+    found.append(Term("batch", batch, sized.bytes_total, "each sequence keeps its own cache"))
     if request.layout.gpus > 1:
-        found.append(_per_gpu(size))
-    if size.textbook is not None:
+        found += _per_gpu(sized)
+    if sized.textbook is not None:
         source = "the formula people learn first, every query head cached: true only for multi-head attention"
-        found.append(Term("textbook", size.textbook.formula, size.textbook.bytes_total, source))
-    if fit is not None:
-        found += _room(fit, size)
-    return found
+        found.append(Term("textbook", sized.textbook.formula, sized.textbook.bytes_total, source))
+    return found if fit is None else found + _room(fit, sized)
 
 
-def _group(group: Group, size: Size) -> Term:
-    request, cache = size.request, group.cache
-    k, v = request.widths.k, request.widths.v
-    layers = f"{many(group.copies, 'layer')} x "
+def _sum(cache: Cache, copies: int, context: int, widths: Widths, encoder_tokens: int | None) -> str:
+    """What `copies` equal caches hold for one sequence, as a product of its numbers."""
+    layers = f"{many(copies, 'layer')} x "
+    k = _width(widths.k)
     match cache:
         case Attention():
-            tokens = attention_tokens(cache, request.context, request.encoder_tokens)
-            each = _elements(cache.kv_heads, cache.k_dim, cache.v_dim, k, v)
-            return Term(
-                cache_name(cache), f"{layers}{_tokens(cache, tokens)} x {each}", *_end(group, _attention_source(cache))
-            )
+            tokens = many(attention_tokens(cache, context, encoder_tokens), _token_noun(cache, context))
+            return f"{layers}{tokens} x {_elements(cache, widths)}"
         case Latent():
-            sum_ = f"{layers}{request.context:,} tokens x ({cache.rank} latent + {cache.rope} rotary) x {_width(k)}"
-            source = "DeepSeek-V2 2024, arXiv 2405.04434: one latent and one shared rotary key for all heads"
-            return Term(cache_name(cache), sum_, *_end(group, source))
+            return f"{layers}{many(context, 'token')} x ({cache.rank} latent + {cache.rope} rotary) x {k}"
         case Indexer():
-            each = f"({cache.dim} x 1 B + one 4 B scale)" if cache.store else f"{cache.dim} x {_width(k)}"
-            source = (
-                "DeepSeek-V3.2 2025: 8-bit keys with an fp32 scale" if cache.store else "index keys in the KV dtype"
-            )
-            return Term(cache_name(cache), f"{layers}{request.context:,} tokens x {each}", *_end(group, source))
+            each = f"({cache.dim} x 1 B + one 4 B scale)" if cache.store else f"{cache.dim} x {k}"
+            return f"{layers}{many(context, 'token')} x {each}"
         case Compressed():
-            entries = f"floor({request.context:,} / {cache.ratio}) entries"
             width = f"({cache.dim} + {cache.indexer} index)" if cache.indexer else f"{cache.dim}"
-            source = "DeepSeek-V4 2026: one entry for every few tokens, key and value in one vector"
-            return Term(cache_name(cache), f"{layers}{entries} x {width} x {_width(k)}", *_end(group, source))
+            return f"{layers}floor({context:,} / {cache.ratio}) entries x {width} x {k}"
         case Recurrent():
-            state = recurrent_state(cache)
-            parts = [
-                f"{state.conv_width:,} x {state.columns} columns x {_width(request.widths.conv)}"
-                if state.columns
-                else "",
-                f"{state.state:,} state x {_width(request.widths.state)}" if state.state else "",
-            ]
-            sum_ = f"{layers}({' + '.join(part for part in parts if part)}), whatever the context"
-            return Term(cache_name(cache), sum_, *_end(group, _RECURRENT_SOURCES[cache.kind]))
+            return f"{layers}({_state(cache, widths)}), whatever the context"
         case Shared():
-            source = "another layer's keys and values are read: Brandon et al. 2024, arXiv 2405.12981"
-            return Term(cache_name(cache), f"{layers}0 B", *_end(group, source))
+            return f"{layers}0 B"
         case _:
             assert_never(cache)
 
 
-def _end(group: Group, source: str) -> tuple[int, str]:
-    return group.bytes_per_sequence, source
+def _token_noun(cache: Attention, context: int) -> str:
+    """What an attention layer counts its tokens in: those of the context, of its window, or of the encoder."""
+    match cache.reach:
+        case "full":
+            return "token"
+        case "sliding" | "chunked":
+            full = cache.span is not None and context >= cache.span
+            return ("window" if cache.reach == "sliding" else "chunk") + " token" if full else "token"
+        case "cross":
+            return "encoder token"
+        case _:
+            assert_never(cache.reach)
+
+
+def _elements(cache: Attention, widths: Widths) -> str:
+    heads = many(cache.kv_heads, "KV head")
+    k, v = _width(widths.k), _width(widths.v)
+    if not cache.v_dim:
+        return f"{heads} x {cache.k_dim} (key and value in one) x {k}"
+    if k != v:
+        return f"{heads} x ({cache.k_dim} x {k} + {cache.v_dim} x {v})"
+    return f"2 x {heads} x {cache.k_dim} x {k}" if cache.k_dim == cache.v_dim else (
+        f"{heads} x ({cache.k_dim} + {cache.v_dim}) x {k}"
+    )
+
+
+def _state(cache: Recurrent, widths: Widths) -> str:
+    state = recurrent_state(cache)
+    parts = []
+    if state.columns:
+        parts.append(f"{state.conv_width:,} x {many(state.columns, 'column')} x {_width(widths.conv)}")
+    if state.state:
+        parts.append(f"{state.state:,} state x {_width(widths.state)}")
+    return " + ".join(parts)
+
+
+def _width(dtype: DType) -> str:
+    return f"{dtype.block_bytes / dtype.block:g} B"
 
 
 def cache_name(cache: Cache) -> str:
@@ -126,35 +145,28 @@ def cache_name(cache: Cache) -> str:
         case Recurrent():
             return f"{cache.kind} state"
         case Shared(of=of):
-            return f"shares {cache_name(of)}"
+            return f"{cache_name(of)}, shared"
         case _:
             assert_never(cache)
 
 
-def _tokens(cache: Attention, tokens: int) -> str:
-    match cache.reach:
-        case "full":
-            return f"{tokens:,} tokens"
-        case "sliding" | "chunked":
-            return f"min(context, {cache.span:,}) = {tokens:,} tokens"
-        case "cross":
-            return f"{tokens:,} encoder tokens"
+def _source(cache: Cache) -> str:
+    """The rule of a cache and where it comes from."""
+    match cache:
+        case Attention():
+            return _attention_source(cache)
+        case Latent():
+            return "DeepSeek-V2 2024, arXiv 2405.04434: one latent and one shared rotary key for all heads"
+        case Indexer(store=store):
+            return "DeepSeek-V3.2 2025: 8-bit keys with an fp32 scale" if store else "index keys in the KV dtype"
+        case Compressed():
+            return "DeepSeek-V4 2026: one entry for every few tokens, key and value in one vector"
+        case Recurrent(kind=kind):
+            return _RECURRENT_SOURCES[kind]
+        case Shared():
+            return "another layer's keys and values are read: Brandon et al. 2024, arXiv 2405.12981"
         case _:
-            assert_never(cache.reach)
-
-
-def _elements(kv_heads: int, k_dim: int, v_dim: int, k: DType, v: DType) -> str:
-    if not v_dim:
-        return f"{kv_heads} KV heads x {k_dim} (key and value in one) x {_width(k)}"
-    if k == v and k_dim == v_dim:
-        return f"2 x {kv_heads} KV heads x {k_dim} x {_width(k)}"
-    if k == v:
-        return f"{kv_heads} KV heads x ({k_dim} + {v_dim}) x {_width(k)}"
-    return f"{kv_heads} KV heads x ({k_dim} x {_width(k)} + {v_dim} x {_width(v)})"
-
-
-def _width(dtype: DType) -> str:
-    return f"{dtype.block_bytes / dtype.block:g} B"
+            assert_never(cache)
 
 
 def _attention_source(cache: Attention) -> str:
@@ -171,27 +183,52 @@ def _attention_source(cache: Attention) -> str:
             assert_never(cache.reach)
 
 
-def _per_gpu(size: Size) -> Term:
-    request, layout = size.request, size.request.layout
-    local = size.rank_bytes(request.context)
-    sum_ = f"{many(request.sequences_per_replica, 'sequence')} x {local:,} B"
-    source = (
-        f"tp {layout.tp} splits heads (latents and at least one head stay whole), pp {layout.pp} splits layers, "
-        f"dp {layout.dp} splits the batch, dcp {layout.dcp} splits tokens"
-    )
-    return Term("fullest GPU", sum_, size.bytes_per_gpu, source)
-
-
-def _room(fit: Fit, size: Size) -> list[Term]:
-    room, each = fit.room, size.rank_bytes(size.request.context)
+def _per_gpu(sized: Size) -> list[Term]:
+    """What the fullest GPU holds of one sequence, cache by cache, and of its share of the batch."""
+    request, layout = sized.request, sized.request.layout
+    stage, caches = fullest_stage(sized.placement, request.context, request.widths, request.encoder_tokens)
+    name = f"GPU of stage {stage + 1} of {layout.pp}" if layout.pp > 1 else "each GPU"
     found = []
-    if room.vram is not None:
+    for cache, copies in caches.items():
+        tokens = rank_tokens(cache, request.context, layout.dcp)
+        held = copies * size(cache, tokens, request.widths, request.encoder_tokens)
+        sum_ = _sum(cache, copies, tokens, request.widths, request.encoder_tokens)
+        found.append(Term(f"{name}, {cache_name(cache)}", sum_, held, _sharding_source(cache, sized)))
+    local = sized.rank_bytes(request.context)
+    sum_ = f"{many(request.sequences_per_replica, 'sequence')} x {local:,} B"
+    source = f"the fullest of dp {layout.dp} replicas holds ceil({request.batch:,} / {layout.dp}) sequences"
+    return [*found, Term("fullest GPU", sum_, sized.bytes_per_gpu, source if layout.dp > 1 else "its share of the batch")]
+
+
+def _sharding_source(cache: Cache, sized: Size) -> str:
+    """Which degrees of parallelism make a cache smaller on one GPU, and which do not."""
+    layout = sized.request.layout
+    whole = isinstance(cache, Latent | Indexer | Compressed)
+    parts = []
+    if layout.tp > 1:
+        parts.append(f"tp {layout.tp} leaves it whole" if whole else f"tp {layout.tp} splits heads, at least one on each")
+    if layout.pp > 1:
+        parts.append(f"pp {layout.pp} splits layers")
+    if layout.dcp > 1:
+        split = rank_tokens(cache, layout.dcp, layout.dcp) == 1
+        parts.append(f"dcp {layout.dcp} splits tokens" if split else f"dcp {layout.dcp} leaves its tokens whole")
+    return "; ".join(parts) or "a whole replica"
+
+
+def _room(fit: Fit, sized: Size) -> list[Term]:
+    room, request = fit.room, sized.request
+    layout, each = request.layout, sized.rank_bytes(request.context)
+    found = []
+    if room.vram is not None and room.weights is not None:
+        sum_ = f"ceil({room.whole_weights:,} B / (tp {layout.tp} x pp {layout.pp}))"
+        found.append(Term("weights per GPU", sum_, room.weights, room.weights_source or ""))
         sum_ = f"floor({room.vram:,} x {room.utilization}) - {room.weights:,} weights - {room.overhead:,} overhead"
-        found.append(
-            Term("budget per GPU", sum_, room.kv_budget, "VRAM x utilization - weights / (tp x pp) - overhead")
-        )
+        found.append(Term("budget per GPU", sum_, room.kv_budget, "VRAM x utilization - weights - overhead"))
     if each and fit.max_batch is not None:
-        dp = size.request.layout.dp
-        sum_ = f"floor({max(room.kv_budget, 0):,} / {each:,}) x dp {dp} = {fit.max_batch:,} sequences"
-        found.append(Term("largest batch", sum_, fit.max_batch // dp * each, "whole sequences at the asked context"))
+        local, budget = fit.max_batch // layout.dp, max(room.kv_budget, 0)
+        sum_ = f"floor({budget:,} / {each:,}) = {many(local, 'sequence')} of {each:,} B"
+        rule = "whole sequences at the asked context"
+        if layout.dp > 1:
+            rule += f", on each of {layout.dp} replicas: {fit.max_batch:,}"
+        found.append(Term("largest batch", sum_, local * each, rule))
     return found

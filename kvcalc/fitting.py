@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.sizing import Size
 from kvcalc.units import MOST_TOKENS, ceil_div
-from kvcalc.weights import Weights, weights_bytes
+from kvcalc.weights import Weights, weigh
 
 __all__ = ["Binding", "Budget", "Fit", "Room", "Share", "fit"]
 
@@ -61,6 +61,9 @@ class Room(NamedTuple):
     weights: int | None = None
     overhead: int | None = None
     gpus_for_weights: int | None = None
+    whole_weights: int | None = None  # of all GPUs together
+    weights_source: str | None = None
+    rough_weights: bool = False  # estimated from a format that only a part of the checkpoint has
 
 
 class Fit(NamedTuple):
@@ -114,8 +117,8 @@ def _room(size: Size, budget: Budget) -> Room:
         raise KvcalcError("--vram: expected a size, or --kv-memory instead")
     layout = size.request.layout
     usable = budget.utilization.floor(budget.vram)
-    whole = weights_bytes(size.request.model, budget.weights)
-    weights = ceil_div(whole, layout.tp * layout.pp)
+    whole = weigh(size.request.model, budget.weights)
+    weights = ceil_div(whole.bytes, layout.tp * layout.pp)
     beside = usable - budget.overhead
     return Room(
         kv_budget=beside - weights,
@@ -124,7 +127,10 @@ def _room(size: Size, budget: Budget) -> Room:
         idle=budget.vram - usable,
         weights=weights,
         overhead=budget.overhead,
-        gpus_for_weights=ceil_div(whole, beside) if beside > 0 else None,
+        gpus_for_weights=ceil_div(whole.bytes, beside) if beside > 0 else None,
+        whole_weights=whole.bytes,
+        weights_source=whole.source,
+        rough_weights=whole.rough,
     )
 
 

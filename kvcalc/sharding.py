@@ -9,7 +9,7 @@ from kvcalc.formula import Widths, size
 from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
 from kvcalc.units import ceil_div
 
-__all__ = ["Layout", "Placed", "Placement", "place", "rank_bytes", "shard", "stage_of"]
+__all__ = ["Layout", "Placed", "Placement", "fullest_stage", "place", "rank_bytes", "rank_tokens", "shard", "stage_of"]
 
 
 class Layout(NamedTuple):
@@ -146,6 +146,28 @@ def rank_tokens(cache: Cache, tokens: int, dcp: int) -> int:
     """
     grows = isinstance(cache, Latent | Indexer) or (isinstance(cache, Attention) and cache.reach == "full")
     return ceil_div(tokens, dcp) if grows else tokens
+
+
+def fullest_stage(
+    placement: Placement, tokens: int, widths: Widths, encoder_tokens: int | None
+) -> tuple[int, dict[Cache, int]]:
+    """The pipeline stage that holds most, and its caches on one GPU with how often each occurs."""
+    stages: dict[int, Counter[Cache]] = {}
+    for placed in placement.layers:
+        stages.setdefault(placed.stage, Counter()).update(placed.caches)
+
+    def held(stage: int) -> int:
+        return sum(
+            copies * size(cache, rank_tokens(cache, tokens, placement.layout.dcp), widths, encoder_tokens)
+            for cache, copies in stages[stage].items()
+        )
+
+    stage = max(stages, key=held)
+    return stage, {cache: copies for cache, copies in stages[stage].items() if not _keeps_nothing(cache)}
+
+
+def _keeps_nothing(cache: Cache) -> bool:
+    return isinstance(cache, Shared) or (isinstance(cache, Attention) and not cache.kv_heads)
 
 
 def rank_bytes(placement: Placement, tokens: int, widths: Widths, encoder_tokens: int | None) -> int:

@@ -1,32 +1,44 @@
 """What the weights take, as far as fitting a cache beside them needs it."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kvcalc import dtypes
 from kvcalc.dtypes import DType
 from kvcalc.errors import KvcalcError
 from kvcalc.model import Model
+from kvcalc.units import format_count
 
-__all__ = ["Weights", "weights_bytes"]
+__all__ = ["Weighed", "Weights", "weigh"]
 
 # What the user says of the weights: the preset's word, none to count, a size of the whole model, or a format.
 Weights = Literal["auto", "none"] | int | DType
 
 
-def weights_bytes(model: Model, weights: Weights) -> int:
-    """Bytes of the whole model: measured where the preset knows, else parameters x the checkpoint's storage dtype."""
+class Weighed(NamedTuple):
+    """Bytes of a whole model and how they are known; `rough` where parts stored in another format are not counted."""
+
+    bytes: int
+    source: str
+    rough: bool = False
+
+
+def weigh(model: Model, weights: Weights) -> Weighed:
+    """The weights of the whole model: measured where the preset knows, else parameters x the storage dtype."""
     if weights == "none":
-        return 0
+        return Weighed(0, "--weights none: not counted")
     if isinstance(weights, int):
-        return weights
+        return Weighed(weights, "as given")
+    rough = False
     if weights == "auto":
         if model.weights_bytes is not None:
-            return model.weights_bytes
+            return Weighed(model.weights_bytes, "measured from the checkpoint's tensors")
         weights = model.weights_dtype or model.dtype
+        rough = weights != model.dtype
     if model.parameters is None:
         raise KvcalcError(
             f"--weights: the number of parameters of {model.name} is not known",
             "give the size of its weights, such as --weights 141GB, or --weights none",
         )
     assert isinstance(weights, DType)
-    return dtypes.packed_bytes(weights, model.parameters)
+    source = f"{format_count(model.parameters)} parameters x {weights.bits} bits ({weights.name})"
+    return Weighed(dtypes.packed_bytes(weights, model.parameters), source, rough)
