@@ -1,10 +1,12 @@
 """The Python interface: load a model, size its cache, fit it into memory. Import these from `kvcalc` itself."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 from kvcalc import library
 from kvcalc.dtypes import WEIGHTS, find
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import KvcalcError, shown
 from kvcalc.fitting import Budget, Fit, Share
 from kvcalc.fitting import fit as fit_budget
 from kvcalc.model import Model
@@ -21,6 +23,8 @@ def load(source: str) -> Model:
 
     Raises KvcalcError, or its subclass DocumentError for a faulty file.
     """
+    if not isinstance(source, str):
+        raise KvcalcError(f"source: expected the name of a model, got {shown(source)}")
     return library.load(source)
 
 
@@ -49,22 +53,25 @@ def size(
     The defaults are those of the command line: 4,096 tokens or the model's limit if smaller, and the dtype the model
     computes in. Raises KvcalcError where the arguments contradict the model.
     """
-    return measure(
-        ask(
-            model,
-            context=context,
-            batch=batch,
-            kv_dtype=kv_dtype,
-            k_dtype=k_dtype,
-            v_dtype=v_dtype,
-            kv_heads=kv_heads,
-            encoder_tokens=encoder_tokens,
-            tp=tp,
-            pp=pp,
-            dp=dp,
-            dcp=dcp,
+    if not isinstance(model, Model):
+        raise KvcalcError(f"model: expected what load() returns, got {shown(model)}")
+    with _in_python():
+        return measure(
+            ask(
+                model,
+                context=context,
+                batch=batch,
+                kv_dtype=kv_dtype,
+                k_dtype=k_dtype,
+                v_dtype=v_dtype,
+                kv_heads=kv_heads,
+                encoder_tokens=encoder_tokens,
+                tp=tp,
+                pp=pp,
+                dp=dp,
+                dcp=dcp,
+            )
         )
-    )
 
 
 def fit(
@@ -85,19 +92,36 @@ def fit(
         if vram is not None:
             raise KvcalcError("kv_memory: contradicts vram, since it is the memory of the cache alone")
         return fit_budget(size, Budget(kv_memory=_bytes(kv_memory, "kv_memory")))
-    return fit_budget(
-        size,
-        Budget(
-            vram=None if vram is None else _bytes(vram, "vram"),
-            utilization=Share.parse(utilization, "utilization"),
-            weights=_weights(weights),
-            overhead=_bytes(overhead, "overhead"),
-        ),
-    )
+    with _in_python():
+        return fit_budget(
+            size,
+            Budget(
+                vram=None if vram is None else _bytes(vram, "vram"),
+                utilization=Share.parse(str(utilization), "utilization"),
+                weights=_weights(weights),
+                overhead=_bytes(overhead, "overhead"),
+            ),
+        )
+
+
+@contextmanager
+def _in_python() -> Iterator[None]:
+    """Errors that name an option of the command line name the argument instead."""
+    try:
+        yield
+    except KvcalcError as error:
+        option, colon, rest = error.message.partition(":")
+        if not option.startswith("--"):
+            raise
+        raise KvcalcError(option[2:].replace("-", "_") + colon + rest, error.hint) from None
 
 
 def _bytes(value: int | str, what: str) -> int:
-    return value if isinstance(value, int) else parse_size(value, what, zero=True)
+    if isinstance(value, str):
+        return parse_size(value, what, zero=True)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise KvcalcError(f"{what}: expected bytes as an int, or text with a unit, got {shown(value)}")
+    return value
 
 
 def _weights(value: int | str) -> Weights:

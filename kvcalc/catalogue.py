@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from typing import NamedTuple, get_args
 
 from kvcalc import library
-from kvcalc.document import Value, model_values
+from kvcalc.document import Value, kv_values, model_values
 from kvcalc.errors import KvcalcError, nearest, shown
 from kvcalc.model import Kind, Model, Recurrent, RecurrentKind, attention_class, kind
-from kvcalc.report import Bytes, Report, Section, group_rows, model_facts
+from kvcalc.report import Bytes, Count, Report, Section, group_rows, model_facts
 from kvcalc.request import ask
-from kvcalc.sizing import measure, slope_and_fixed
+from kvcalc.sizing import Size, measure, slope_and_fixed
 from kvcalc.units import format_count
 from kvcalc.version import __version__
 
@@ -114,28 +114,33 @@ def listing_report(found: Listing) -> Report:
             row.preset,
             format_count(row.model.parameters) if row.model.parameters else "-",
             attention_class(row.model),
-            f"{row.model.max_context:,}" if row.model.max_context else "-",
+            Count(row.model.max_context, short=True) if row.model.max_context else "-",
             Bytes(row.bytes_per_token),
             Bytes(row.fixed_bytes),
         )
         for row in found.rows
-    ], keys=True)], warnings=found.warnings)  # fmt: skip
+    ], keys=True, drop=(5, 2))], warnings=found.warnings)  # fmt: skip
 
 
 def model_document(model: Model) -> dict[str, Value]:
-    """The document of one preset, at a long context."""
-    slope, fixed = _long(model)
-    return _document(
-        model_values(model),
-        {"name": model.origin, "family": None, "attention": None},
-        [],
-        kv={"bytes_per_token": slope, "fixed_bytes_per_sequence": fixed},
-    )
+    """The document of one preset, at the model's limit."""
+    size = _at_limit(model)
+    request: dict[str, Value] = {
+        "name": model.origin,
+        "context": size.request.context,
+        "family": None,
+        "attention": None,
+    }
+    return _document(model_values(model), request, [], kv=kv_values(size))
+
+
+def _at_limit(model: Model) -> Size:
+    return measure(ask(model, context="max" if model.max_context else None))
 
 
 def model_report(model: Model) -> Report:
     """One preset: its facts, its layers, and where they were read."""
-    size = measure(ask(model, context="max" if model.max_context else None))
+    size = _at_limit(model)
     facts = [
         ("hub ids", ", ".join(model.ids) or "none"),
         ("family", model.family),
@@ -145,6 +150,8 @@ def model_report(model: Model) -> Report:
         ("source", model.source or "not stated"),
         ("confidence", model.confidence or "not stated"),
     ]
+    if model.draft:
+        facts.append(("draft layers", str(len(model.draft))))
     if model.note:
         facts.append(("note", model.note))
     return Report(

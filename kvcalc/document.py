@@ -14,7 +14,7 @@ from kvcalc.request import Request
 from kvcalc.sizing import Group, Size, Textbook
 from kvcalc.version import __version__
 
-__all__ = ["Value", "flat", "model_values", "pick", "size_document"]
+__all__ = ["Value", "flat", "kv_values", "model_values", "pick", "size_document"]
 
 Value: TypeAlias = "str | int | float | bool | list[Value] | dict[str, Value] | None"
 
@@ -29,7 +29,7 @@ def size_document(
         "model": model_values(size.request.facts),
         "request": _request(size.request, budget),
         "warnings": list(warnings),
-        "kv": _kv(size),
+        "kv": kv_values(size),
         "textbook": _textbook(size),
         "fit": None if fit is None else _fit(fit, size),
         "engine": None,
@@ -114,20 +114,24 @@ def _request(request: Request, budget: Budget | None) -> dict[str, Value]:
         "dcp": layout.dcp,
         "gpus": layout.gpus,
     }
-    if budget is not None:
+    counted = budget is not None and budget.kv_memory is None
+    if budget is None or not counted:
+        values |= dict.fromkeys(("vram_bytes", "utilization", "weights", "overhead_bytes"))
+    else:
         weights = budget.weights if isinstance(budget.weights, str | int) else budget.weights.name
-        counted = budget.kv_memory is None
+        share = budget.utilization.part / budget.utilization.of
         values |= {
             "vram_bytes": budget.vram,
-            "kv_memory_bytes": budget.kv_memory,
-            "utilization": budget.utilization.part / budget.utilization.of if counted else None,
-            "weights": weights if counted else None,
-            "overhead_bytes": budget.overhead if counted else None,
+            "utilization": share,
+            "weights": weights,
+            "overhead_bytes": budget.overhead,
         }
+    values["kv_memory_bytes"] = budget.kv_memory if budget is not None else None
     return values
 
 
-def _kv(size: Size) -> dict[str, Value]:
+def kv_values(size: Size) -> dict[str, Value]:
+    """The sizes of a cache, and of each group of equal layers."""
     return {
         "bytes_per_token": size.bytes_per_token,
         "bytes_per_token_below_windows": size.slope_below.per_token,
@@ -233,9 +237,25 @@ def pick(document: Mapping[str, Value], path: str) -> Value:
 
 
 def flat(values: Mapping[str, Value], prefix: str = "") -> Iterator[tuple[str, Value]]:
-    """Every single value with its dotted path, lists left out."""
+    """Every single value with its dotted path, lists left out; what is null as a whole is null in each of its parts.
+
+    So the columns of CSV are the same for every model and question.
+    """
     for key, value in values.items():
-        if isinstance(value, dict):
-            yield from flat(value, f"{prefix}{key}.")
+        path = prefix + key
+        if value is None and path in _PARTS:
+            yield from ((f"{path}.{part}", None) for part in _PARTS[path])
+        elif isinstance(value, dict):
+            yield from flat(value, f"{path}.")
         elif not isinstance(value, list):
-            yield prefix + key, value
+            yield path, value
+
+
+_PARTS = {
+    "textbook": Textbook._fields,
+    "fit": (
+        "vram_bytes_per_gpu", "gpus", "utilization", "weights_bytes_per_gpu", "overhead_bytes_per_gpu",
+        "kv_budget_bytes_per_gpu", "kv_bytes_per_gpu", "max_batch", "max_context", "capacity_tokens", "fits",
+        "binding", "context_binding", "gpus_for_weights",
+    ),
+}  # fmt: skip

@@ -106,8 +106,10 @@ def _elements(cache: Attention, widths: Widths) -> str:
         return f"{heads} x {cache.k_dim} (key and value in one) x {k}"
     if k != v:
         return f"{heads} x ({cache.k_dim} x {k} + {cache.v_dim} x {v})"
-    return f"2 x {heads} x {cache.k_dim} x {k}" if cache.k_dim == cache.v_dim else (
-        f"{heads} x ({cache.k_dim} + {cache.v_dim}) x {k}"
+    return (
+        f"2 x {heads} x {cache.k_dim} x {k}"
+        if cache.k_dim == cache.v_dim
+        else (f"{heads} x ({cache.k_dim} + {cache.v_dim}) x {k}")
     )
 
 
@@ -197,7 +199,10 @@ def _per_gpu(sized: Size) -> list[Term]:
     local = sized.rank_bytes(request.context)
     sum_ = f"{many(request.sequences_per_replica, 'sequence')} x {local:,} B"
     source = f"the fullest of dp {layout.dp} replicas holds ceil({request.batch:,} / {layout.dp}) sequences"
-    return [*found, Term("fullest GPU", sum_, sized.bytes_per_gpu, source if layout.dp > 1 else "its share of the batch")]
+    return [
+        *found,
+        Term("fullest GPU", sum_, sized.bytes_per_gpu, source if layout.dp > 1 else "its share of the batch"),
+    ]
 
 
 def _sharding_source(cache: Cache, sized: Size) -> str:
@@ -206,7 +211,9 @@ def _sharding_source(cache: Cache, sized: Size) -> str:
     whole = isinstance(cache, Latent | Indexer | Compressed)
     parts = []
     if layout.tp > 1:
-        parts.append(f"tp {layout.tp} leaves it whole" if whole else f"tp {layout.tp} splits heads, at least one on each")
+        parts.append(
+            f"tp {layout.tp} leaves it whole" if whole else f"tp {layout.tp} splits heads, at least one on each"
+        )
     if layout.pp > 1:
         parts.append(f"pp {layout.pp} splits layers")
     if layout.dcp > 1:

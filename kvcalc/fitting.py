@@ -8,7 +8,7 @@ from kvcalc.sizing import Size
 from kvcalc.units import MOST_TOKENS, ceil_div
 from kvcalc.weights import Weights, weigh
 
-__all__ = ["Binding", "Budget", "Fit", "Room", "Share", "fit"]
+__all__ = ["Binding", "Budget", "Fit", "Room", "Share", "fit", "warnings"]
 
 Binding = Literal["weights", "kv", "model"]
 
@@ -143,3 +143,11 @@ def _most_tokens(holds: Callable[[int], bool], limit: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
+
+
+def warnings(fit: Fit | None) -> list[str]:
+    """What the asker should know about the memory that the answer counts with."""
+    if fit is None or not fit.room.rough_weights:
+        return []
+    estimate = f"weights estimated as {fit.room.weights_source}"
+    return [f"{estimate}, without what is stored in wider formats; --weights SIZE takes a measured size"]

@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 _MOST_BASES = 8
+_IDENTITY = ("id", "source", "confidence", "note", "weights_bytes")
 
 
 class ModelFile(NamedTuple):
@@ -60,7 +61,7 @@ def locate(source: str) -> Entry | ModelFile | str:
         return ModelFile(source)
     if "/" not in source:
         return find(source)
-    if os.path.isfile(source):
+    if os.path.exists(source):
         return source
     return find_hub_id(source) or _from_hub(source)
 
@@ -192,7 +193,8 @@ def _merged(chain: list[Document]) -> dict[object, object]:
     data: dict[object, object] = {}
     for document in reversed(chain):
         caches: Any = data.get("caches")
-        data = {**data, **document.data}
+        # A base hands on its shape, not its identity: ids, source and trust are those of another model.
+        data = {key: value for key, value in data.items() if key not in _IDENTITY} | document.data
         own: Any = document.data.get("caches")
         if isinstance(caches, dict) and isinstance(own, dict):
             merged = {k: {**v, **own[k]} if isinstance(v, dict) and isinstance(own.get(k), dict) else v

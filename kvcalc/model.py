@@ -137,7 +137,7 @@ class Model:
     """A model's facts. `origin` says under which name or path it was found, and is no part of its identity."""
 
     name: str
-    layers: tuple[Layer, ...]
+    layers: tuple[Layer, ...] = field(repr=False)
     dtype: DType
     ids: tuple[str, ...] = ()
     family: str = ""
@@ -155,7 +155,7 @@ class Model:
     max_context: int | None = None
     context: int | None = None
     encoder_tokens: int | None = None
-    draft: tuple[Layer, ...] = ()
+    draft: tuple[Layer, ...] = field(default=(), repr=False)
     origin: str = field(default="", compare=False)
 
     def caches(self) -> Iterator[Cache]:

@@ -18,6 +18,7 @@ SHARED = "shared:"
 MOST_LAYERS = 4096  # against slips like `800000 full`; the deepest published decoder has a few hundred
 _MOST_DEPTH = 8
 _MOST_TEXT = 65536
+_MOST_SHORTEST = 256  # layers for which every way of folding is tried; the time grows with the square
 _TOKEN = re.compile(r"\s*([(),]|[^\s(),]+)")
 
 
@@ -87,8 +88,10 @@ def _names(word: str) -> Names:
 
 
 def fold(layers: Sequence[Names]) -> str:
-    """The shortest text of the language that stands for `layers`, with at most one level of parentheses."""
+    """The shortest text for `layers` with at most one level of parentheses; beyond 256 layers a short one."""
     words = tuple("+".join(names) if names else NONE for names in layers)
+    if len(words) > _MOST_SHORTEST:
+        return _greedy(words)
 
     @cache
     def rest(at: int) -> str:
@@ -105,6 +108,15 @@ def fold(layers: Sequence[Names]) -> str:
     for at in range(len(words) - 1, -1, -1):  # from the end, so that no call is ever more than one level deep
         rest(at)
     return rest(0)
+
+
+def _greedy(words: tuple[str, ...]) -> str:
+    """A short text for very many layers: at each place the item that covers most, the shorter one among equals."""
+    items, at = [], 0
+    while at < len(words):
+        at, item = max(_candidates(words, at), key=lambda candidate: (candidate[0], -len(candidate[1])))
+        items.append(item)
+    return ", ".join(items)
 
 
 def _candidates(words: tuple[str, ...], at: int) -> list[tuple[int, str]]:

@@ -7,9 +7,9 @@ from kvcalc.fitting import Fit
 from kvcalc.formula import has_state, recurrent_state
 from kvcalc.model import Attention, Compressed, Indexer, Latent, Model, Recurrent, Shared, attention_class
 from kvcalc.sizing import Group, Size
-from kvcalc.units import format_count, many
+from kvcalc.units import format_count, format_tokens, many
 
-__all__ = ["Bytes", "Cell", "Part", "Report", "Section", "group_rows", "model_facts", "size_report"]
+__all__ = ["Bytes", "Cell", "Count", "Part", "Report", "Section", "group_rows", "model_facts", "size_report"]
 
 
 class Bytes(NamedTuple):
@@ -18,19 +18,35 @@ class Bytes(NamedTuple):
     amount: int
 
 
-Cell = str | Bytes
+class Count(NamedTuple):
+    """A number of tokens or sequences: scripts read the number, people `text`; None is no limit."""
+
+    number: int | None
+    short: bool = False
+
+    @property
+    def text(self) -> str:
+        """With separators, or if `short` and whole in thousands of 1,024, as `128k`."""
+        if self.number is None:
+            return "no limit"
+        return format_tokens(self.number) if self.short else f"{self.number:,}"
+
+
+Cell = str | Bytes | Count
 
 
 class Section(NamedTuple):
     """Rows of cells. `columns` are their headings; an empty one heads labels.
 
-    `keys`: the first column holds names that people copy, so it never wraps.
+    `keys`: the first column holds names that people copy, so nothing wraps; where the width is short, the columns in
+    `drop` go, the first one first.
     """
 
     title: str
     columns: tuple[str, ...]
     rows: list[tuple[Cell, ...]]
     keys: bool = False
+    drop: tuple[int, ...] = ()
 
 
 class Part(NamedTuple):
@@ -104,7 +120,7 @@ def model_facts(model: Model) -> list[str]:
 def _sizes(size: Size) -> Section:
     """The two sizes side by side."""
     request, textbook = size.request, size.textbook
-    context = f"{request.context:,} tokens"
+    context = many(request.context, "token")
     rows: list[tuple[Cell, Cell | None]] = [("per token", Bytes(size.bytes_per_token))]
     if size.slope_below != size.slope_past:  # a slope other than that at the asked context
         other = {"below windows": size.slope_below, "past windows": size.slope_past}
@@ -179,10 +195,10 @@ def _detail(group: Group, size: Size) -> str:
 
 
 def _memory(fit: Fit) -> list[Part]:
-    """Parts that add up to the memory given: what is missing stands as a negative rest."""
+    """Parts that add up to the memory given: where it does not suffice, less than nothing is free."""
     room = fit.room
     rest = room.kv_budget - fit.kv_asked
-    parts = [Part("KV cache asked for", fit.kv_asked), Part("free" if rest >= 0 else "missing", rest)]
+    parts = [Part("KV cache asked for", fit.kv_asked), Part("free", rest)]
     if room.vram is None:
         return [*parts, Part("KV memory given", room.kv_budget)]
     before = [Part("weights", room.weights or 0), Part("overhead", room.overhead or 0)]
@@ -195,41 +211,51 @@ def _limits(fit: Fit, size: Size) -> Section:
     request = size.request
     rows: list[tuple[Cell, ...]] = [
         ("budget for the cache", Bytes(fit.room.kv_budget), ""),
-        (f"largest batch at {request.context:,} tokens", _number(fit.max_batch), f"bound by {fit.binding}"),
-        (f"largest context at batch {request.batch:,}", _number(fit.max_context), f"bound by {fit.context_binding}"),
-        ("capacity in tokens", _number(fit.capacity_tokens), ""),
+        (
+            f"largest batch at {many(request.context, 'token')}",
+            Count(fit.max_batch),
+            _bound(fit.max_batch, fit.binding),
+        ),
+        (
+            f"largest context at batch {request.batch:,}",
+            Count(fit.max_context),
+            _bound(fit.max_context, fit.context_binding),
+        ),
+        (f"tokens, in sequences of {request.context:,}", Count(fit.capacity_tokens), ""),
     ]
     return Section("what fits", ("", "", ""), rows)
 
 
-def _number(number: int | None) -> str:
-    return "no limit" if number is None else f"{number:,}"
+def _bound(number: int | None, binding: str) -> str:
+    return "nothing limits it" if number is None else f"bound by {binding}"
 
 
 def _verdict(fit: Fit, size: Size) -> str:
     request, room = size.request, fit.room
-    asked = f"batch {request.batch:,} at {request.context:,} tokens"
+    asked = f"batch {request.batch:,} at {many(request.context, 'token')}"
     if fit.fits:
         return f"fits: {asked}"
     if room.vram is not None and room.kv_budget <= 0:
-        text = "does not fit: weights and overhead alone take all of the memory that "
-        text += f"{many(request.layout.gpus, 'GPU')} may use"
         if room.gpus_for_weights is None:
-            return f"{text}; the overhead leaves no room for weights on any number of such GPUs"
-        return f"{text}; {many(room.gpus_for_weights, 'such GPU')} (tp x pp) would hold the weights"
+            return "does not fit: the overhead alone takes all that may be used"
+        return f"does not fit: the weights alone need {many(room.gpus_for_weights, 'such GPU')} (tp x pp)"
     return f"does not fit: {asked}"
 
 
 def _notes(size: Size) -> list[str]:
     request, widths = size.request, size.request.widths
-    kv = widths.k.name if widths.k == widths.v else f"{widths.k.name} and V in {widths.v.name}"
-    found = [f"K and V in {kv}" if widths.k == widths.v else f"K in {kv}"]
+    found = []
+    if any(not isinstance(cache, Recurrent | Shared) for cache in request.model.distinct_caches()):
+        same = widths.k == widths.v
+        found.append(f"K and V in {widths.k.name}" if same else f"K in {widths.k.name}, V in {widths.v.name}")
     if has_state(request.model):
         stated = request.model.state_dtype is not None
         why = "as the model's configuration states" if stated else "since the model's configuration states no dtype"
         found.append(f"recurrent state in {widths.state.name}, {why}")
     if request.encoder_tokens is not None:
-        found.append(f"{request.encoder_tokens:,} encoder tokens")
+        found.append(many(request.encoder_tokens, "encoder token"))
+    if request.facts.confidence not in (None, "config file read"):
+        found.append(f"the model's facts: {request.facts.confidence}")
     if request.facts.note and not _is_preset_name(request.facts.origin):
         found.append(request.facts.note)  # what a reader of model files had to assume
     textbook = 0 if size.textbook is None or request.encoder_tokens else size.textbook.bytes_per_sequence

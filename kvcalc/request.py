@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from kvcalc import dtypes
 from kvcalc.dtypes import DType
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import KvcalcError, shown
 from kvcalc.formula import Widths
 from kvcalc.model import Attention, Cache, Compressed, Latent, Layer, Model, Recurrent, Shared
 from kvcalc.sharding import Layout
@@ -30,6 +30,7 @@ class Request(NamedTuple):
     encoder_tokens: int | None
     kv_heads: int | Literal["all"] | None
     layout: Layout
+    unused: tuple[str, ...] = ()  # options that were given and change nothing
 
     @property
     def sequences_per_replica(self) -> int:
@@ -57,10 +58,10 @@ def ask(
     `context` None is 4,096 tokens or the model's limit if smaller; `k_dtype` and `v_dtype` follow `kv_dtype`, and
     "auto" is the KV dtype that the checkpoint declares, else the dtype the model computes in. Raises KvcalcError.
     """
-    numbers = (("--batch", batch), ("--tp", tp), ("--pp", pp), ("--dp", dp), ("--dcp", dcp))
-    for what, number in (*numbers, ("--context", context), ("--encoder-tokens", encoder_tokens)):
-        if isinstance(number, int) and number < 1:
-            raise KvcalcError(f"{what}: expected a number above zero, got {number}")
+    _check_number("--context", context, "max", None)
+    _check_number("--encoder-tokens", encoder_tokens, None)
+    for what, number in (("--batch", batch), ("--tp", tp), ("--pp", pp), ("--dp", dp), ("--dcp", dcp)):
+        _check_number(what, number)
     facts = model
     if kv_heads is not None:
         model = replace(model, layers=_with_kv_heads(model, kv_heads))
@@ -73,7 +74,24 @@ def ask(
         _encoder_tokens(model, encoder_tokens),
         kv_heads,
         Layout(tp, pp, dp, dcp),
+        _unused(model, {"--kv-dtype": kv_dtype, "--k-dtype": k_dtype, "--v-dtype": v_dtype}),
     )
+
+
+def _check_number(what: str, value: object, *words: str | None) -> None:
+    """A whole number above zero, or one of `words`; True is no number."""
+    if value in words and not isinstance(value, int):
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        alternative = "".join(f" or {word}" for word in words if word)
+        raise KvcalcError(f"{what}: expected a whole number above zero{alternative}, got {shown(value)}")
+
+
+def _unused(model: Model, formats: dict[str, str | None]) -> tuple[str, ...]:
+    """The format options that were given to a model without keys and values."""
+    if any(not isinstance(cache, Recurrent | Shared) for cache in model.distinct_caches()):
+        return ()
+    return tuple(option for option, name in formats.items() if name not in (None, "auto"))
 
 
 def _context(model: Model, asked: int | Literal["max"] | None) -> int:
@@ -89,6 +107,8 @@ def _context(model: Model, asked: int | Literal["max"] | None) -> int:
 def _widths(model: Model, kv_dtype: str, k_dtype: str | None, v_dtype: str | None) -> Widths:
     def pick(own: str | None, option: str) -> DType:
         name, what = (kv_dtype, "--kv-dtype") if own is None else (own, option)
+        if not isinstance(name, str):
+            raise KvcalcError(f"{what}: expected the name of a dtype, got {shown(name)}")
         if name.strip().lower() == "auto":
             return model.kv_dtype or model.dtype
         return dtypes.find(name, dtypes.KV, what)
@@ -136,7 +156,7 @@ def _with_kv_heads(model: Model, kv_heads: int | Literal["all"]) -> tuple[Layer,
     def change(cache: Cache) -> Cache:
         match cache:
             case Attention(kv_heads=present) if present:
-                if kv_heads != "all" and not 1 <= kv_heads <= cache.heads:
+                if kv_heads != "all" and not (isinstance(kv_heads, int) and 1 <= kv_heads <= cache.heads):
                     raise KvcalcError(f"--kv-heads: expected 1 to {cache.heads} or all, got {kv_heads}")
                 return replace(cache, kv_heads=cache.heads if kv_heads == "all" else kv_heads)
             case Shared(of=Attention() as of):
@@ -157,6 +177,9 @@ def warnings(request: Request) -> list[str]:
         found.append(f"{request.context:,} tokens are above the model's limit of {limit:,}")
     if request.batch < request.layout.dp:
         found.append(f"a batch of {request.batch:,} leaves some of the {request.layout.dp:,} replicas (dp) idle")
+    found += [
+        f"{option}: changes nothing, since {request.facts.name} has no keys and values" for option in request.unused
+    ]
     if request.facts.confidence == "from memory":
         found.append(f"the facts of {request.facts.name} were written from memory, not read in a published file")
     return found

@@ -16,7 +16,7 @@ from kvcalc.formula import (
     textbook_rate,
     total_rate,
 )
-from kvcalc.model import Cache
+from kvcalc.model import Attention, Cache
 from kvcalc.request import Request
 from kvcalc.sharding import Placement, place, rank_bytes
 from kvcalc.units import MOST_TOKENS, many
@@ -60,6 +60,11 @@ class Size(NamedTuple):
     bytes_per_gpu: int
     textbook: Textbook | None
 
+    def __repr__(self) -> str:
+        request = self.request
+        what = f"{request.facts.name}, batch {request.batch:,} at {request.context:,} tokens"
+        return f"<Size of {what}: {self.bytes_total:,} B>"
+
     @property
     def bytes_per_token(self) -> int:
         return self.slope.per_token
@@ -72,7 +77,11 @@ class Size(NamedTuple):
 def measure(request: Request) -> Size:
     """Size the cache that a request asks for. Raises KvcalcError where its layout does not map onto the model."""
     placement = place(request.model, request.layout)
-    groups = tuple(_group(cache, count, request) for cache, count in request.model.distinct_caches().items())
+    groups = tuple(
+        _group(cache, copies, request)
+        for cache, copies in request.model.distinct_caches().items()
+        if not (isinstance(cache, Attention) and not cache.kv_heads)  # pruned away: there is no cache to speak of
+    )
     if not any(group.bytes_per_sequence or group.slope_below.bytes for group in groups):
         raise KvcalcError(f"{request.model.name} caches nothing: there is nothing to size")
     per_sequence = sum(group.bytes_per_sequence for group in groups)
@@ -102,7 +111,9 @@ def slope_and_fixed(request: Request) -> tuple[Rate, int]:
 
 def _group(cache: Cache, count: int, request: Request) -> Group:
     tokens, widths, encoder_tokens = request.context, request.widths, request.encoder_tokens
-    below, now, past = (slope(cache, at, widths).times(count) for at in (0, tokens, MOST_TOKENS))
+    # A window above the model's limit is never full (Phi-3 128K states one of 262,144 tokens).
+    most = max(tokens, request.facts.max_context or MOST_TOKENS)
+    below, now, past = (slope(cache, at, widths).times(count) for at in (0, tokens, most))
     return Group(
         cache,
         count,

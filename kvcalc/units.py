@@ -15,6 +15,7 @@ __all__ = [
     "ceil_div",
     "format_bytes",
     "format_count",
+    "format_tokens",
     "many",
     "parse_count",
     "parse_integer",
@@ -135,6 +136,14 @@ def format_count(count: int) -> str:
     while power < 4 and count >= 1000 ** (power + 1):
         power += 1
     return _decimal(count, 1000**power) + ("", "K", "M", "B", "T")[power]
+
+
+def format_tokens(tokens: int) -> str:
+    """A length in the shortest exact form: `128k`, `1m`, `448`."""
+    for suffix in ("m", "k"):
+        if tokens and tokens % _TOKEN_UNITS[suffix] == 0:
+            return f"{tokens // _TOKEN_UNITS[suffix]:,}{suffix}"
+    return f"{tokens:,}"
 
 
 def many(count: int, noun: str) -> str:

@@ -70,7 +70,10 @@ def parse(content: bytes, file: str) -> Document:
         data = None if node is None else _value(node, loader, {})
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise fail(_printable(error.problem or error.context), mark.line + 1 if mark else None) from None
+        problem = error.problem or error.context
+        if problem == "but found another document":
+            problem = "expected one document, got another after `---`"
+        raise fail(_printable(problem), mark.line + 1 if mark else None) from None
     except yaml.YAMLError as error:
         raise fail(_printable(str(error).split("\n", 1)[0])) from None
     # What PyYAML lets through for scalars it cannot build: `!!int ""`, `!!timestamp x`, 5,000 digits, or its own depth.
@@ -79,7 +82,7 @@ def parse(content: bytes, file: str) -> Document:
     finally:
         loader.dispose()
     if not isinstance(data, dict):
-        got = "nothing" if data is None else f"a {type(data).__name__}"
+        got = {"NoneType": "nothing", "str": "text", "list": "a list"}.get(type(data).__name__, "a value")
         raise fail(f"expected `key: value` lines, got {got}", 1)
     return Document(data, name, node)
 

@@ -92,7 +92,7 @@ FILES = [
     Bad("impossible timestamp", tiny(heads="!!timestamp x"), ()),
     Bad("impossible bool", tiny(heads="!!bool x"), ()),
     Bad("impossible date", tiny(heads="2024-99-99"), ()),
-    Bad("set", tiny(caches="!!set {full}"), (":7", "caches")),
+    Bad("set", tiny(caches="!!set {full}"), (":7", "tag")),
     Bad("bytes", tiny(name="!!binary aGVsbG8="), (":1", "name")),
     Bad("date as name", tiny(name="2024-01-01"), (":1", "name")),
     # keys

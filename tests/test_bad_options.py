@@ -51,7 +51,7 @@ MODELS = [
     Bad(["lama3-70b"], ("'lama3-70b'",), ("llama3-70b",)),
     Bad(["zzzzzz"], ("'zzzzzz'",), ("kvcalc models",)),
     Bad(["size", "lama3-70b"], ("'lama3-70b'",), ("llama3-70b",)),
-    Bad(["meta-llama/Meta-Lama-3-70B"], ("'meta-llama/Meta-Lama-3-70B'",)),
+    Bad(["meta-llama/Meta-Lama-3-70B"], ("meta-llama/Meta-Lama-3-70B", "hub id")),
     Bad([""], ("''",)),
     Bad([" "], ("' '",)),
     Bad(["..."], ("'...'",)),
@@ -64,7 +64,7 @@ MODELS = [
     Bad(["sise", "llama3-70b"], ("sise",), ("size",)),
     *[
         Bad([verb, "llama3-70b"], (verb, "version"))
-        for verb in ("plan", "sweep", "compare", "simulate", "tradeoff", "check", "verify", "preset")
+        for verb in ("plan", "sweep", "compare", "simulate", "tradeoff", "check", "verify")
     ],
     Bad(["gpus"], ("gpus", "version")),
     Bad(["plan", "llama3-70b", "--vram", "80GB"], ("plan", "version")),

@@ -42,7 +42,6 @@ class Differs(NamedTuple):
 
 
 EDITED = "the copy was edited for a compiler of fixed shapes"
-UNSTATED = "the excerpt states no limit, and the class default is no fact about this model"
 LONGER = "the copy is off the published value, which the preset has"
 EXCEPTIONS = (
     Differs("mistral-7b-v0.3", "mistralai__Mistral-7B-Instruct-v0.2.json", "max_context", 32_768, 512, EDITED),
@@ -50,9 +49,6 @@ EXCEPTIONS = (
     Differs("minicpm-v-2.6", "openbmb__MiniCPM-V-2_6.json", "max_context", None, 512, EDITED),
     Differs("internvl2-2b", "OpenGVLab__InternVL2-2B.json", "max_context", None, 512, EDITED),
     Differs("internvl2-4b", "OpenGVLab__InternVL2-4B.json", "max_context", None, 512, EDITED),
-    Differs("bamba-9b", "ibm-ai-platform__Bamba-9B.json", "max_context", None, 262_144, UNSTATED),
-    Differs("falcon-h1-1.5b", "tiiuae__Falcon-H1-1.5B-Instruct.json", "max_context", None, 8_192, UNSTATED),
-    Differs("nemotron3-nano-4b", "nvidia__NVIDIA-Nemotron-3-Nano-4B.json", "max_context", None, 4_096, UNSTATED),
     Differs("gemma3-12b", "google__gemma-3-12b-it.json", "max_context", 131_072, 163_840, LONGER),
     Differs("gemma3-27b", "google__gemma-3-27b-it.json", "max_context", 131_072, 163_840, LONGER),
     Differs("olmo3-7b", "allenai__Olmo-3-1025-7B.json", "max_context", 65_536, 8_192, LONGER),

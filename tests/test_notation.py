@@ -124,3 +124,11 @@ def test_fold_keeps_what_people_write(text: str) -> None:
 def test_fold_shortens(text: str, folded: str) -> None:
     """Repeats written out are folded into counts and blocks."""
     assert notation.fold(notation.expand(text)) == folded
+
+
+@pytest.mark.parametrize("count", [255, 1023, 4095])
+def test_very_many_layers_fold_at_once(count: int) -> None:
+    """A thousand alternating layers are one block and a rest, found without trying every way."""
+    layers = [("full",) if i % 2 == 0 else ("sliding",) for i in range(count)]
+    assert notation.fold(layers) == f"{count // 2} x (full, sliding), full"
+    assert notation.expand(notation.fold(layers)) == layers

@@ -53,7 +53,7 @@ PIPED = [
     ["llama3-70b"], ["llama3-70b", "--batch", "8", "--vram", "80GB", "--tp", "8"],
     ["gemma2-9b", "-c", "8k", "--explain"],
     ["deepseek-v3.2", "-c", "max", "--units", "si"], ["whisper-large-v3"],
-    ["jamba-1.5-large", "-c", "256k", "--kv-memory", "1GiB"],
+    ["jamba-1.5-mini", "-c", "256k", "--kv-memory", "1GiB"],
     ["deepseek-v4-pro", "--explain", "--vram", "141GB", "--gpus", "8"], ["mamba-2.8b"], ["llama3-70b", "-c", "1m"],
     ["models"], ["models", "--family", "qwen"], ["models", "qwen3-next-80b"], ["models", "openelm-270m"],
 ]  # fmt: skip
@@ -191,17 +191,17 @@ def test_help_names_every_option(call: Call, argv: list[str], words: list[str]) 
     assert (result.status, result.err, [word for word in words if word not in found]) == (0, "", [])
 
 
-def test_no_arguments_is_help_on_standard_error() -> None:
-    """Nothing asked is a usage error: help on standard error, nothing on standard output, status 2."""
+def test_no_arguments_is_a_usage_error() -> None:
+    """Nothing asked is one line on standard error with a way on, nothing on standard output, status 2."""
     result = process()
-    assert (result.status, result.out) == (2, "")
-    assert [word for word in ("MODEL", "--context", "models") if word not in result.err] == []
+    assert (result.status, result.out, len(result.err.splitlines())) == (2, "", 2)
+    assert [word for word in ("kvcalc: error: ", "--help", "llama3-70b") if word not in result.err] == []
 
 
 def test_an_error_of_ours_keeps_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bug exits 70 with a traceback on standard error, so that it never reads as "it does not fit"."""
 
-    def broken(_: str) -> None:
+    def broken(_: str, **__: object) -> None:
         raise RuntimeError("a fault of the program")
 
     monkeypatch.setattr(library, "load", broken)
@@ -215,7 +215,7 @@ def test_an_error_of_ours_keeps_its_traceback(call: Call, monkeypatch: pytest.Mo
 def test_an_interrupt_is_130(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """Control-C ends without a traceback."""
 
-    def interrupted(_: str) -> None:
+    def interrupted(_: str, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(library, "load", interrupted)
@@ -230,7 +230,7 @@ def test_a_process_that_is_interrupted_exits_130() -> None:
         "import signal, sys\n"
         "from kvcalc import library\n"
         "from kvcalc.cli.main import main\n"
-        "library.load = lambda source: signal.raise_signal(signal.SIGINT)\n"
+        "library.load = lambda source, **_: signal.raise_signal(signal.SIGINT)\n"
         "main(['llama3-70b'])\n"
     )
     done = subprocess.run(

@@ -22,9 +22,10 @@ EVERY = pytest.mark.parametrize("name", FILES)
 
 
 def test_there_are_enough() -> None:
-    """At least forty models ship, and nothing else lies in the folder but its README."""
-    assert len(FILES) >= 40
-    assert sorted(path.name for path in FOLDER.iterdir()) == sorted([*(p.name for p in FILES.values()), "README.md"])
+    """At least 150 models ship, and nothing else lies in the folder but its README and the schema for editors."""
+    assert len(FILES) >= 150
+    others = {path.name for path in FOLDER.iterdir()} - {path.name for path in FILES.values()}
+    assert others == {"README.md", "schema.json"}
 
 
 @EVERY
@@ -140,10 +141,10 @@ def rows_of(model: Model, table: list[Any]) -> list[Any]:
 
 
 def test_the_table_of_models_knows_most(shared_json: Callable[[str], Any]) -> None:
-    """Nine of ten presets are found in the maintainers' table, so that the next test compares something."""
+    """Most presets are found in the maintainers' table, so that the next test compares something."""
     table = shared_json("models/models.json")
     found = [name for name in FILES if rows_of(library.load(name), table)]
-    assert len(found) >= 0.9 * len(FILES)
+    assert len(found) >= 0.85 * len(FILES)
 
 
 @EVERY

@@ -11,7 +11,7 @@ from kvcalc.cli.main import run
 from kvcalc.units import Units, format_bytes
 
 MODELS = [
-    "llama3-70b", "gemma2-9b", "deepseek-v3.2", "deepseek-v4-pro", "jamba-1.5-large", "whisper-large-v3", "mamba-2.8b",
+    "llama3-70b", "gemma2-9b", "deepseek-v3.2", "deepseek-v4-pro", "jamba-1.5-mini", "whisper-large-v3", "mamba-2.8b",
     "llama3.2-90b-vision", "openelm-270m", "kimi-linear-48b",
 ]  # fmt: skip
 QUESTIONS = {

@@ -6,7 +6,7 @@ from kvcalc import library
 from kvcalc.dtypes import WEIGHTS
 from kvcalc.errors import KvcalcError
 from kvcalc.model import Model
-from kvcalc.weights import Weights, weights_bytes
+from kvcalc.weights import Weights, weigh
 
 
 def model(facts: str) -> Model:
@@ -35,14 +35,14 @@ def model(facts: str) -> Model:
 )
 def test_weights_bytes(facts: str, weights: Weights, size: int) -> None:
     """Measured bytes where the preset has them, else parameters x the checkpoint's dtype; or what was asked."""
-    assert weights_bytes(model(facts), weights) == size
+    assert weigh(model(facts), weights).bytes == size
 
 
 @pytest.mark.parametrize("weights", ["auto", WEIGHTS["fp8"]])
 def test_unknown_parameters_are_asked_for(weights: Weights) -> None:
     """Without a number of parameters the weights cannot be sized."""
     with pytest.raises(KvcalcError) as caught:
-        weights_bytes(model(""), weights)
+        weigh(model(""), weights)
     assert str(caught.value) == "--weights: the number of parameters of M is not known"
     assert caught.value.hint == "give the size of its weights, such as --weights 141GB, or --weights none"
 
@@ -56,4 +56,4 @@ def test_unknown_parameters_are_asked_for(weights: Weights) -> None:
 )
 def test_weights_of_shipped_models(preset: str, size: int) -> None:
     """A shipped preset's weights are its parameters in the dtype in which the checkpoint is stored."""
-    assert weights_bytes(library.load(preset), "auto") == size
+    assert weigh(library.load(preset), "auto").bytes == size

@@ -16,7 +16,11 @@ __all__ = ["main"]
 _EPILOG = "Exit status: 0 answered (and it fits), 1 it does not fit, 2 bad usage or input, 70 a bug, 130 interrupted."
 
 # Options that are still to come: naming them beats "no such option".
-_LATER = ("--engine", "--gpu", "--block-size")
+_LATER = {
+    "--engine": "the exact size needs none",
+    "--gpu": "give its memory instead, such as --vram 80GB",
+    "--block-size": "the exact size has no blocks",
+}
 
 
 def _version(wanted: bool) -> None:
@@ -59,9 +63,7 @@ def run(arguments: list[str]) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     completing = "_KVCALC_COMPLETE" in os.environ  # the shell asks, and its words are in the environment
     if not arguments and not completing:
-        sys.stdout = sys.stderr  # standard output is for results, and there is none
-        _app()(["--help"], prog_name="kvcalc", standalone_mode=False)
-        return ExitCode.USAGE
+        return _fail("expected a model or a command", "try `kvcalc llama3-70b --batch 8`, or see `kvcalc --help`")
     try:
         return int(_app()(arguments, prog_name="kvcalc", standalone_mode=False) or 0)
     except SystemExit as stop:
@@ -85,7 +87,7 @@ def run(arguments: list[str]) -> int:
 def _usage(error: Exception, arguments: list[str]) -> int:
     option = str(getattr(error, "option_name", ""))
     if option in _LATER:
-        return _fail(f"{option}: not in this version of kvcalc", "the exact size needs none")
+        return _fail(f"{option}: not in this version of kvcalc", _LATER[option])
     verb = arguments[0] if arguments[0] in VERB_MODULES else ""
     model = getattr(getattr(error, "ctx", None), "params", {}).get("model")
     if not verb and isinstance(model, str) and model != "-":

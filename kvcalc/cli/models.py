@@ -63,7 +63,7 @@ def models(
     quiet: o.Quiet = False,
     units: o.UnitsOption = None,
 ) -> None:
-    """List the presets, show one with its sources (--format yaml prints it), or check a file."""
+    """List the presets, show one, or check a file."""
     asked = [word for word, value in (("NAME", name), ("--family", family), ("--check", check)) if value is not None]
     if len(asked) > 1 or (attention is not None and (name or check)):
         other = asked[1] if len(asked) > 1 else "--attention"
@@ -88,6 +88,7 @@ def models(
         lambda: listing_report(found),
         headline=lambda _: names,
         rows=lambda _: listing_values(found.rows),
+        warnings=found.warnings,
     )
 
 

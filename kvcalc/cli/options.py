@@ -96,8 +96,10 @@ Format = Annotated[_Text, _option("--format", "-f", metavar="|".join(FORMATS), p
     help="Default: table on a terminal, plain (tab-separated) elsewhere.")]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Short for --format json.", rich_help_panel=_OUTPUT)]
 Get = Annotated[_Text, _option("--get", metavar="KEY", panel=_OUTPUT,
-    help="One value of the JSON, by its dotted path: kv.bytes_total, fit.max_batch.")]  # fmt: skip
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="The one headline number, raw.", rich_help_panel=_OUTPUT)]
+    help="One value of the JSON, by its dotted path, such as model.name.")]  # fmt: skip
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="The headline alone, raw: a number or names.", rich_help_panel=_OUTPUT)
+]
 UnitsOption = Annotated[_Text, _option("--units", metavar="iec|si", panel=_OUTPUT,
     help="GiB (2^30) or GB (10^9) in text. Default: iec.")]  # fmt: skip
 Explain = Annotated[bool, typer.Option("--explain", rich_help_panel=_OUTPUT,
@@ -184,9 +186,12 @@ def _weights(text: str | None) -> Weights:
         return "auto"
     if word == "none":
         return "none"
-    if word[:1].isdigit():
-        return parse_size(word, "--weights", zero=True)
-    return dtypes.find(word, dtypes.WEIGHTS, "--weights")
+    assert text is not None
+    return (
+        parse_size(text, "--weights", zero=True)
+        if word[:1].isdigit()
+        else dtypes.find(text, dtypes.WEIGHTS, "--weights")
+    )
 
 
 class Output(NamedTuple):

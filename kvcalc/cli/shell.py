@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvcalc import library
 from kvcalc.cli.options import Output
 from kvcalc.document import Value, pick
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import KvcalcError, escape
 from kvcalc.model import Model
 from kvcalc.yamlfile import MOST_FILE_BYTES
 
@@ -39,11 +39,16 @@ def emit(
     report: Callable[[], "Report"],
     headline: Callable[[dict[str, Value]], Value],
     rows: Callable[[dict[str, Value]], Sequence[Mapping[str, Value]]] | None = None,
+    warnings: Sequence[str] = (),
 ) -> None:
     """Write an answer in the form that was asked for. Each renderer is imported only when it is used.
 
     `headline` picks what --quiet prints from the document, `rows` what the lines of CSV are: by default, one.
+    Forms that have no room for `warnings` leave them to standard error.
     """
+    if output.form in ("quiet", "get", "csv"):
+        for warning in warnings:
+            print(f"kvcalc: warning: {escape(warning)}", file=sys.stderr)
     match output.form:
         case "table":
             from kvcalc.render import table

@@ -10,6 +10,7 @@ from kvcalc.cli.shell import emit, load_model
 from kvcalc.document import Value, pick, size_document
 from kvcalc.errors import ExitCode
 from kvcalc.fitting import fit
+from kvcalc.fitting import warnings as fit_warnings
 from kvcalc.request import warnings
 from kvcalc.sizing import measure
 
@@ -50,21 +51,22 @@ def size(
     explain: o.Explain = False,
     assume_dense: o.AssumeDense = False,
 ) -> None:
-    """Size of the KV cache, and the largest batch that fits (the default command)."""
+    """Size of the KV cache, and what fits (the default)."""
     given = ctx.params
     output = o.output_of(given, terminal=sys.stdout.isatty())
     budget = o.budget_of(given)
     request = o.request_of(load_model(model, assume_dense=assume_dense), given)
     sized = measure(request)
     fitted = None if budget is None else fit(sized, budget)
+    said = [*warnings(request), *fit_warnings(fitted)]
 
     def document() -> dict[str, Value]:
-        return size_document(sized, budget, fitted, warnings(request), explain=explain)
+        return size_document(sized, budget, fitted, said, explain=explain)
 
     def report() -> "Report":
         from kvcalc.report import size_report  # --quiet, --get and --json need no words
 
-        return size_report(sized, fitted, warnings(request), explain=explain)
+        return size_report(sized, fitted, said, explain=explain)
 
-    emit(output, document, report, headline=lambda document: pick(document, "kv.bytes_total"))
+    emit(output, document, report, headline=lambda document: pick(document, "kv.bytes_total"), warnings=said)
     raise typer.Exit(ExitCode.OK if fitted is None or fitted.fits else ExitCode.NO)

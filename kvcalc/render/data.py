@@ -14,7 +14,7 @@ def as_json(document: Mapping[str, Value]) -> str:
 
 
 def as_csv(documents: Sequence[Mapping[str, Value]]) -> str:
-    """One line of dotted keys and one line for each document, lists left out."""
+    """One line of dotted keys and one line for each document; of lists only the warnings, joined."""
     import csv
     import io
 
@@ -22,6 +22,9 @@ def as_csv(documents: Sequence[Mapping[str, Value]]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     for i, document in enumerate(documents):
         values = dict(flat(document))
+        warnings = document.get("warnings")
+        if isinstance(warnings, list):
+            values["warnings"] = "; ".join(map(str, warnings))
         if not i:
             writer.writerow(values)
         writer.writerow("" if value is None else raw(value) for value in values.values())

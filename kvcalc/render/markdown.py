@@ -1,6 +1,6 @@
 """Markdown tables, for issues and capacity tickets."""
 
-from kvcalc.report import Bytes, Cell, Report, Section
+from kvcalc.report import Bytes, Cell, Count, Report, Section
 from kvcalc.units import Units, format_bytes
 
 __all__ = ["render"]
@@ -31,6 +31,8 @@ def _cell(cell: Cell, units: Units) -> str:
     if isinstance(cell, Bytes):
         human = format_bytes(cell.amount, units)
         return human if human.endswith(" B") else f"{human} ({cell.amount:,} B)"
+    if isinstance(cell, Count):
+        return cell.text
     return _escape(cell)
 
 

@@ -1,6 +1,6 @@
 """Tab-separated lines for pipes: no box, nothing cut, each amount once for people and once as a number."""
 
-from kvcalc.report import Bytes, Cell, Report, Section
+from kvcalc.report import Bytes, Cell, Count, Report, Section
 from kvcalc.units import Units, format_bytes
 
 __all__ = ["render"]
@@ -18,14 +18,22 @@ def render(report: Report, units: Units) -> str:
 
 
 def _section(section: Section, units: Units) -> list[str]:
-    """The rows, under their headings where there are any; an amount takes two fields, and so does its heading."""
+    """The rows, under their headings where there are any. A column of amounts takes two fields in every row."""
+    wide = [any(isinstance(row[i], Bytes) for row in section.rows) for i in range(len(section.columns))]
     lines = []
     if any(section.columns):
-        wide = [any(isinstance(row[i], Bytes) for row in section.rows) for i in range(len(section.columns))]
-        heads = (f"{column}\tbytes" if w else column for column, w in zip(section.columns, wide, strict=True))
-        lines.append(section.title + "\t".join(heads) if not section.columns[0] else "\t".join(heads))
-    return lines + ["\t".join(_cell(cell, units) for cell in row) for row in section.rows]
+        heads = [section.columns[0] or section.title, *section.columns[1:]]
+        lines.append("\t".join(f"{head}\tbytes" if w else head for head, w in zip(heads, wide, strict=True)))
+    rows = (zip(row, wide, strict=True) for row in section.rows)
+    return lines + ["\t".join(_cell(cell, units, wide=w) for cell, w in row) for row in rows]
 
 
-def _cell(cell: Cell, units: Units) -> str:
-    return f"{format_bytes(cell.amount, units)}\t{cell.amount}" if isinstance(cell, Bytes) else cell
+def _cell(cell: Cell, units: Units, *, wide: bool) -> str:
+    match cell:
+        case Bytes(amount=amount):
+            return f"{format_bytes(amount, units)}\t{amount}"
+        case Count(number=number):
+            text = "no limit" if number is None else str(number)
+        case _:
+            text = cell
+    return f"{text}\t" if wide else text

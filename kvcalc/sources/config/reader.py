@@ -27,8 +27,8 @@ _OLD = {
     **dict.fromkeys(("bart", "ctrl", "gpt2", "gpt_neo", "gptj", "mt5", "t5", "umt5"), "fp32"),
     **dict.fromkeys(("codegen", "gpt_bigcode", "gpt_neox", "opt"), "fp16"),
 }
-# The class has a limit for Falcon, the published files of the very models that it is the default for state none.
-_UNLIMITED = ("falcon",)
+# Types whose class has a limit that is none of their published models': their files state it, or it is not known.
+_UNLIMITED = ("bamba", "falcon", "falcon_h1", "nemotron_h")
 
 
 def preset_from_config(
@@ -115,8 +115,11 @@ def _dtypes(part: Part, text: Config, quantization: Mapping[str, object], shape:
     fields: Fields = {"dtype": dtype}
     where, scheme = _scheme(part)
     stored = quantised.weights(scheme, quantization)
-    # DeepSeek V4: the experts, 98 % of the weights, are fp4 beside a scheme that says fp8 for the rest.
-    weights = "mxfp4" if text.data.get("expert_dtype") == "fp4" else stored.dtype
+    # DeepSeek V4: the experts, 98 % of the weights, are fp4 beside a scheme that says fp8 for the rest. ModelOpt's
+    # copies name the format of the experts apart.
+    weights = stored.dtype
+    if text.data.get("expert_dtype") == "fp4":
+        weights = "nvfp4" if str(scheme.get("moe_quant_algo")).upper() == "NVFP4" else "mxfp4"
     if stored.note and weights is None:
         notes.append(stored.note)
     if weights not in (None, dtype):
