@@ -68,6 +68,9 @@ def entries() -> list[Entry]:
 def find(name: str, used: tuple[str, ...] = ()) -> Entry:
     """The first preset called `name` whose path is not `used` yet."""
     for folder in folders():
+        exact = Entry(name, os.path.join(folder, name + ENDINGS[0]))
+        if _NAME.fullmatch(name) and exact.path not in used and os.path.isfile(exact.path):
+            return exact  # as it is written: the folder need not be listed
         matches = [e for e in _files(folder) if squash(e.name) == squash(name) and e.path not in used]
         if len(matches) > 1:
             raise KvcalcError(f"{shown(name)} could be {matches[0].path} or {matches[1].path}", "rename one of them")

@@ -3,13 +3,14 @@
 A layer that repeats shares its cache objects, so that work is done once for each distinct cache. The order of layers
 never changes the exact size, but pipeline stages and the grouping of engines depend on it.
 
-Dataclasses without slots: slots double the time that it takes to define one, which every call pays.
+Caches are named tuples: a frozen dataclass takes three times as long to define, which every call pays, and its hash is
+in Python. No two kinds have the same number of fields, so that caches of different kinds are never equal.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from kvcalc.dtypes import DType
 
@@ -36,8 +37,7 @@ RecurrentKind = Literal["mamba1", "mamba2", "deltanet", "kda", "shortconv", "lig
 Kind = Literal["full", "sliding", "chunked", "latent", "indexer", "recurrent", "cross", "shared", "compressed"]
 
 
-@dataclass(frozen=True)
-class Attention:
+class Attention(NamedTuple):
     """Keys and values of `kv_heads` heads for every token in reach (MHA, GQA and MQA alike).
 
     `span` is the window or chunk in tokens, or the length on the encoder's side (None: the request's); None for full.
@@ -54,8 +54,7 @@ class Attention:
     rope: int = 0
 
 
-@dataclass(frozen=True)
-class Latent:
+class Latent(NamedTuple):
     """Multi-head latent attention: one compressed vector of `rank` and one rotary key of `rope` elements a token.
 
     `heads`, `k_dim` and `v_dim` are the per-head sizes before compression; the cache does not depend on them.
@@ -68,8 +67,7 @@ class Latent:
     v_dim: int
 
 
-@dataclass(frozen=True)
-class Indexer:
+class Indexer(NamedTuple):
     """The key by which sparse attention chooses tokens: `dim` elements a token, one head.
 
     `store` fp8+scale: eight-bit floats and one fp32 scale whatever the KV dtype; None: in the KV dtype.
@@ -81,8 +79,7 @@ class Indexer:
     block: int | None = None
 
 
-@dataclass(frozen=True)
-class Compressed:
+class Compressed(NamedTuple):
     """One entry of `dim` elements (`rope` of them rotary) for every `ratio` tokens, one vector as key and value.
 
     `indexer` elements of an index key stand beside each entry (0: none). `overlap`: each entry also sees the tokens of
@@ -97,8 +94,7 @@ class Compressed:
     indexer: int = 0
 
 
-@dataclass(frozen=True)
-class Recurrent:
+class Recurrent(NamedTuple):
     """A state whose size does not depend on the context. Which numbers a kind uses: `caches.RECURRENT_FIELDS`.
 
     `conv` is the kernel length of the short convolution; `inner` and `width` are elements.
@@ -121,8 +117,7 @@ class Recurrent:
 Stored: TypeAlias = Attention | Latent | Indexer | Compressed | Recurrent
 
 
-@dataclass(frozen=True)
-class Shared:
+class Shared(NamedTuple):
     """Reuses the last earlier cache equal to `of`, and stores nothing."""
 
     of: Stored

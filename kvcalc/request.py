@@ -158,7 +158,7 @@ def _with_kv_heads(model: Model, kv_heads: int | Literal["all"]) -> tuple[Layer,
             case Attention(kv_heads=present) if present:
                 if kv_heads != "all" and not (isinstance(kv_heads, int) and 1 <= kv_heads <= cache.heads):
                     raise KvcalcError(f"--kv-heads: expected 1 to {cache.heads} or all, got {kv_heads}")
-                return replace(cache, kv_heads=cache.heads if kv_heads == "all" else kv_heads)
+                return cache._replace(kv_heads=cache.heads if kv_heads == "all" else kv_heads)
             case Shared(of=Attention() as of):
                 changed = change(of)
                 assert isinstance(changed, Attention | Recurrent)

@@ -1,7 +1,6 @@
 """What one GPU holds: tensor, pipeline, data and decode-context parallelism, each kind of cache by its own rule."""
 
 from collections import Counter
-from dataclasses import replace
 from typing import NamedTuple, assert_never
 
 from kvcalc.errors import KvcalcError
@@ -70,14 +69,14 @@ def shard(cache: Cache, layout: Layout) -> Cache:
             # Only full attention is split over the context: its heads are spread over tp / dcp ranks instead of tp.
             ways = tp // layout.dcp if cache.reach == "full" else tp
             heads = _share("query heads", cache.heads, tp, layout)
-            return replace(cache, heads=heads, kv_heads=_replicated("KV heads", cache.kv_heads, ways, layout))
+            return cache._replace(heads=heads, kv_heads=_replicated("KV heads", cache.kv_heads, ways, layout))
         # One vector serves all heads, so each rank needs the whole of it (vLLM 0.33 and SGLang 0.5.23 alike).
         case Latent():
-            return replace(cache, heads=_share("query heads", cache.heads, tp, layout))
+            return cache._replace(heads=_share("query heads", cache.heads, tp, layout))
         case Compressed():
             if layout.dcp > 1:
                 raise KvcalcError("--dcp: no engine's rule for splitting a compressed cache over ranks is known")
-            return replace(cache, heads=_share("query heads", cache.heads, tp, layout))
+            return cache._replace(heads=_share("query heads", cache.heads, tp, layout))
         case Indexer():
             return cache
         case Recurrent():
@@ -98,18 +97,18 @@ def _shard_state(cache: Recurrent, layout: Layout) -> Recurrent:
 
     match cache.kind:
         case "mamba1":
-            return replace(cache, inner=share("inner channels", cache.inner))
+            return cache._replace(inner=share("inner channels", cache.inner))
         case "mamba2":
             # More ranks than groups: one group on each, held several times (vLLM 0.33, mamba_utils.py).
             groups = _replicated("state groups", cache.groups, tp, layout)
-            return replace(cache, heads=share("state heads", cache.heads), groups=groups)
+            return cache._replace(heads=share("state heads", cache.heads), groups=groups)
         case "deltanet":
             k_heads, v_heads = share("key heads", cache.k_heads), share("value heads", cache.v_heads)
-            return replace(cache, k_heads=k_heads, v_heads=v_heads)
+            return cache._replace(k_heads=k_heads, v_heads=v_heads)
         case "kda" | "lightning":
-            return replace(cache, heads=share("state heads", cache.heads))
+            return cache._replace(heads=share("state heads", cache.heads))
         case "shortconv" | "rglru":
-            return replace(cache, width=share("channels", cache.width))
+            return cache._replace(width=share("channels", cache.width))
         case "rwkv" | "rwkv4":
             # The token shift holds the layer's input, which every rank has whole; no engine's rule for it was read.
             if tp > 1:

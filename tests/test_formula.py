@@ -1,12 +1,14 @@
 """One rule for each kind of cache. Every number is worked out beside its test."""
 
+from typing import get_args
+
 import pytest
 
 from kvcalc import formula
 from kvcalc.dtypes import FP32, KV
 from kvcalc.errors import KvcalcError
 from kvcalc.formula import Rate, State, Widths
-from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Recurrent, Shared
+from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Recurrent, Shared, Stored
 
 BF16 = Widths(KV["bf16"], KV["bf16"], KV["bf16"], FP32)
 INT8 = Widths(KV["int8"], KV["int8"], KV["bf16"], FP32)
@@ -199,3 +201,9 @@ def test_two_caches_in_a_layer_add_up() -> None:
         Recurrent("mamba2", heads=48, head_dim=64, groups=1, state=256, conv=4),
     )
     assert sum(formula.size(cache, 100, BF16, None) for cache in layer) == 102_400 + 3_167_232
+
+
+def test_kinds_of_caches_are_never_equal() -> None:
+    """Caches are named tuples, which are equal to any tuple of their values: no two kinds have as many fields."""
+    kinds = (*get_args(Stored), Shared)
+    assert len({len(kind._fields) for kind in kinds}) == len(kinds) == 6

@@ -123,7 +123,7 @@ ROUNDED_INPUT = "sb-70b-32k"
 
 def _without_values(model: Model) -> Model:
     """The model with its values left out: what an engine that logs keys and values apart calls the size of K."""
-    layers = tuple(tuple(replace(c, v_dim=0) for c in layer if isinstance(c, Attention)) for layer in model.layers)
+    layers = tuple(tuple(c._replace(v_dim=0) for c in layer if isinstance(c, Attention)) for layer in model.layers)
     return replace(model, layers=layers)
 
 

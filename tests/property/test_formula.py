@@ -22,7 +22,7 @@ RATES = st.lists(st.builds(Rate, st.integers(0, 10**6), st.integers(1, 200)), ma
 
 
 def windows(reach: Literal["sliding", "chunked"]) -> st.SearchStrategy[Attention]:
-    return st.from_type(Attention).filter(lambda cache: cache.span is not None).map(lambda c: replace(c, reach=reach))
+    return st.from_type(Attention).filter(lambda cache: cache.span is not None).map(lambda c: c._replace(reach=reach))
 
 
 WINDOWS = windows("sliding") | windows("chunked")
@@ -54,9 +54,9 @@ def test_bytes_never_fall_as_formats_widen(cache: Stored, widths: Widths, wider:
 def test_bytes_grow_with_heads_and_widths(cache: Attention, widths: Widths, tokens: int, more: int) -> None:
     """Another head, and wider keys or values, take more."""
     grown = (
-        replace(cache, kv_heads=cache.kv_heads + more),
-        replace(cache, k_dim=cache.k_dim + 32 * more),
-        replace(cache, v_dim=cache.v_dim + 32 * more),
+        cache._replace(kv_heads=cache.kv_heads + more),
+        cache._replace(k_dim=cache.k_dim + 32 * more),
+        cache._replace(v_dim=cache.v_dim + 32 * more),
     )
     before = formula.size(cache, tokens, widths, None)
     assert [formula.size(c, tokens, widths, None) > before for c in grown] == [True, True, True]
@@ -75,21 +75,21 @@ def test_windows_equal_full_attention_below_themselves(cache: Attention, widths:
     """Up to its length a window or chunk holds what full attention holds."""
     assert cache.span is not None
     tokens = data.draw(st.integers(1, cache.span))
-    full = replace(cache, reach="full", span=None)
+    full = cache._replace(reach="full", span=None)
     assert formula.size(cache, tokens, widths, None) == formula.size(full, tokens, widths, None)
 
 
 @given(st.from_type(Latent), WIDTHS, TOKENS, st.integers(1, 256))
 def test_query_heads_do_not_change_a_latent(cache: Latent, widths: Widths, tokens: int, heads: int) -> None:
     """One vector serves all heads."""
-    other = replace(cache, heads=heads, k_dim=heads, v_dim=heads)
+    other = cache._replace(heads=heads, k_dim=heads, v_dim=heads)
     assert formula.size(other, tokens, widths, None) == formula.size(cache, tokens, widths, None)
 
 
 @given(st.from_type(Attention), WIDTHS, TOKENS, st.integers(1, 256))
 def test_query_heads_do_not_change_attention(cache: Attention, widths: Widths, tokens: int, heads: int) -> None:
     """Only the KV heads are cached."""
-    other = replace(cache, heads=heads)
+    other = cache._replace(heads=heads)
     assert formula.size(other, tokens, widths, None) == formula.size(cache, tokens, widths, None)
 
 

@@ -1,7 +1,6 @@
 """What ranks, stages and replicas hold together."""
 
 from collections import Counter
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from hypothesis import given
@@ -26,7 +25,7 @@ def per_head(reach: Literal["full", "sliding"]) -> st.SearchStrategy[tuple[Atten
 
     def build(cache: Attention, kv_heads: int, tp: int) -> tuple[Attention, int]:
         span = None if reach == "full" else cache.span or 7
-        return replace(cache, reach=reach, heads=kv_heads * tp, kv_heads=kv_heads, span=span), tp
+        return cache._replace(reach=reach, heads=kv_heads * tp, kv_heads=kv_heads, span=span), tp
 
     sizes = st.sampled_from([1, 2, 4, 8, 16])
     return st.builds(build, st.from_type(Attention), sizes, sizes)
@@ -71,7 +70,7 @@ def test_windows_are_not_split_over_the_context(drawn: tuple[Attention, int], to
 @given(st.from_type(Latent) | st.from_type(Indexer), WIDTHS, TOKENS, st.integers(1, 64))
 def test_latents_and_index_keys_are_whole_on_each_rank(cache: Whole, widths: Widths, tokens: int, tp: int) -> None:
     """One vector serves all heads, so that each rank needs all of it."""
-    served = replace(cache, heads=tp * cache.heads) if isinstance(cache, Latent) else cache
+    served = cache._replace(heads=tp * cache.heads) if isinstance(cache, Latent) else cache
     local = sharding.shard(served, Layout(tp=tp))
     assert formula.size(local, tokens, widths, None) == formula.size(served, tokens, widths, None)
 
@@ -79,7 +78,7 @@ def test_latents_and_index_keys_are_whole_on_each_rank(cache: Whole, widths: Wid
 @given(st.from_type(Latent), TOKENS, st.sampled_from([1, 2, 4, 8]))
 def test_context_ranks_share_the_tokens_of_a_latent(cache: Latent, tokens: int, dcp: int) -> None:
     """The fullest of dcp ranks holds its share of the tokens, rounded up."""
-    model = alone(replace(cache, heads=8 * cache.heads))
+    model = alone(cache._replace(heads=8 * cache.heads))
     whole = measure(ask(model, context=-(-tokens // dcp), tp=8)).bytes_per_gpu
     assert measure(ask(model, context=tokens, tp=8, dcp=dcp)).bytes_per_gpu == whole
 
