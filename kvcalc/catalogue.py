@@ -79,7 +79,7 @@ def listing(family: str | None = None, attention: str | None = None) -> Listing:
 
 def _words(model: Model) -> Iterable[str]:
     """All that --attention may call a model: its class, and the kinds of its caches."""
-    caches = model.distinct_caches()
+    caches = model.distinct_caches
     return {attention_class(model), *map(kind, caches), *(c.kind for c in caches if isinstance(c, Recurrent))}
 
 

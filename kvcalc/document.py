@@ -74,7 +74,7 @@ def _attending(model: Model) -> list[Attention | Latent | Compressed]:
     """The caches that heads look at, pruned layers left out."""
     return [
         cache
-        for cache in model.distinct_caches()
+        for cache in model.distinct_caches
         if isinstance(cache, Latent | Compressed) or (isinstance(cache, Attention) and cache.kv_heads)
     ]
 

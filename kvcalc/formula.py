@@ -103,7 +103,7 @@ def recurrent_state(cache: Recurrent) -> State:
 
 def has_state(model: Model) -> bool:
     """Some layer keeps a recurrent state, so that the state's dtype matters."""
-    return any(isinstance(cache, Recurrent) and recurrent_state(cache).state for cache in model.distinct_caches())
+    return any(isinstance(cache, Recurrent) and recurrent_state(cache).state for cache in model.distinct_caches)
 
 
 def attention_tokens(cache: Attention, tokens: int, encoder_tokens: int | None) -> int:

@@ -10,6 +10,7 @@ in Python. No two kinds have the same number of fields, so that caches of differ
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
 from kvcalc.dtypes import DType
@@ -158,20 +159,21 @@ class Model:
         for layer in self.layers:
             yield from layer
 
+    @cached_property
     def distinct_layers(self) -> dict[Layer, int]:
         """The layers that differ and how often each occurs, in order of first occurrence."""
         counts: dict[Layer, int] = {}
-        objects = {
-            id(layer): layer for layer in self.layers
-        }  # repeated layers are mostly one object: count those first
+        # Repeated layers are mostly one object: count those first.
+        objects = {id(layer): layer for layer in self.layers}
         for key, copies in Counter(map(id, self.layers)).items():
             counts[objects[key]] = counts.get(objects[key], 0) + copies
         return counts
 
+    @cached_property
     def distinct_caches(self) -> dict[Cache, int]:
         """The caches that differ and how often each occurs, in order of first occurrence."""
         counts: dict[Cache, int] = {}
-        for layer, copies in self.distinct_layers().items():
+        for layer, copies in self.distinct_layers.items():
             for cache in layer:
                 counts[cache] = counts.get(cache, 0) + copies
         return counts
@@ -196,14 +198,14 @@ def kind(cache: Cache) -> Kind:
 
 def attention_class(model: Model) -> str:
     """mha, mqa, gqa, mla, hybrid, ssm or encoder-decoder ; windowed models keep the first three."""
-    caches = model.distinct_caches()
+    caches = model.distinct_caches
     recurrent = any(isinstance(c, Recurrent) for c in caches)
     attending = [c for c in caches if isinstance(c, Attention | Latent | Compressed)]
     if recurrent:
         return "hybrid" if attending else "ssm"
     # Self and cross attention in the same layer; Llama 3.2 Vision has layers of cross attention alone, and is not one.
     if any(
-        {"full", "cross"} <= {c.reach for c in layer if isinstance(c, Attention)} for layer in model.distinct_layers()
+        {"full", "cross"} <= {c.reach for c in layer if isinstance(c, Attention)} for layer in model.distinct_layers
     ):
         return "encoder-decoder"
     if any(isinstance(c, Latent) for c in attending):

@@ -101,8 +101,8 @@ def size_report(size: Size, fit: Fit | None, warnings: list[str], *, explain: bo
 def model_facts(model: Model) -> list[str]:
     """The model in one line."""
     facts = [attention_class(model), f"{len(model.layers)} layers"]
-    per_head = {(c.heads, c.kv_heads) for c in model.distinct_caches() if isinstance(c, Attention) and c.kv_heads}
-    latent = {(c.heads, c.rank, c.rope) for c in model.distinct_caches() if isinstance(c, Latent)}
+    per_head = {(c.heads, c.kv_heads) for c in model.distinct_caches if isinstance(c, Attention) and c.kv_heads}
+    latent = {(c.heads, c.rank, c.rope) for c in model.distinct_caches if isinstance(c, Latent)}
     if len(latent) == 1 and not per_head:
         heads, rank, rope = next(iter(latent))
         facts.append(f"{heads} query heads, one latent of {rank} + {rope}")
@@ -147,8 +147,8 @@ def _sizes(size: Size) -> Section:
 
 
 def _cached_heads(size: Size) -> str:
-    kv_heads = {c.kv_heads for c in size.request.model.distinct_caches() if isinstance(c, Attention) and c.kv_heads}
-    if any(isinstance(c, Latent) for c in size.request.model.distinct_caches()):
+    kv_heads = {c.kv_heads for c in size.request.model.distinct_caches if isinstance(c, Attention) and c.kv_heads}
+    if any(isinstance(c, Latent) for c in size.request.model.distinct_caches):
         return "a latent for all heads"
     if not kv_heads:
         return "a state"
@@ -157,7 +157,7 @@ def _cached_heads(size: Size) -> str:
 
 
 def _textbook_heads(size: Size) -> str:
-    caches = size.request.model.distinct_caches()
+    caches = size.request.model.distinct_caches
     heads = {c.heads for c in caches if isinstance(c, Latent | Compressed) or (isinstance(c, Attention) and c.kv_heads)}
     if not heads:
         return ""
@@ -245,7 +245,7 @@ def _verdict(fit: Fit, size: Size) -> str:
 def _notes(size: Size) -> list[str]:
     request, widths = size.request, size.request.widths
     found = []
-    if any(not isinstance(cache, Recurrent | Shared) for cache in request.model.distinct_caches()):
+    if any(not isinstance(cache, Recurrent | Shared) for cache in request.model.distinct_caches):
         same = widths.k == widths.v
         found.append(f"K and V in {widths.k.name}" if same else f"K in {widths.k.name}, V in {widths.v.name}")
     if has_state(request.model):

@@ -89,7 +89,7 @@ def _check_number(what: str, value: object, *words: str | None) -> None:
 
 def _unused(model: Model, formats: dict[str, str | None]) -> tuple[str, ...]:
     """The format options that were given to a model without keys and values."""
-    if any(not isinstance(cache, Recurrent | Shared) for cache in model.distinct_caches()):
+    if any(not isinstance(cache, Recurrent | Shared) for cache in model.distinct_caches):
         return ()
     return tuple(option for option, name in formats.items() if name not in (None, "auto"))
 
@@ -114,7 +114,7 @@ def _widths(model: Model, kv_dtype: str, k_dtype: str | None, v_dtype: str | Non
         return dtypes.find(name, dtypes.KV, what)
 
     k, v = pick(k_dtype, "--k-dtype"), pick(v_dtype, "--v-dtype")
-    single = any(isinstance(c, Latent | Compressed) for c in model.distinct_caches())
+    single = any(isinstance(c, Latent | Compressed) for c in model.distinct_caches)
     if single and k != v:
         raise KvcalcError(
             f"--k-dtype: one vector serves as key and value in {model.name}, so {k.name} and {v.name} cannot both hold",
@@ -125,7 +125,7 @@ def _widths(model: Model, kv_dtype: str, k_dtype: str | None, v_dtype: str | Non
 
 
 def _encoder_tokens(model: Model, asked: int | None) -> int | None:
-    cross = [c for c in model.distinct_caches() if isinstance(c, Attention) and c.reach == "cross"]
+    cross = [c for c in model.distinct_caches if isinstance(c, Attention) and c.reach == "cross"]
     if not cross:
         if asked is not None:
             raise KvcalcError(f"--encoder-tokens: {model.name} has no cross-attention")
@@ -144,7 +144,7 @@ def _encoder_tokens(model: Model, asked: int | None) -> int | None:
 
 def _with_kv_heads(model: Model, kv_heads: int | Literal["all"]) -> tuple[Layer, ...]:
     """The layers with another number of cached heads in every per-head attention."""
-    caches = model.distinct_caches()
+    caches = model.distinct_caches
     if any(isinstance(c, Latent | Compressed) for c in caches):
         raise KvcalcError(
             f"--kv-heads: {model.name} caches one vector for all heads, so no number of KV heads changes it",
@@ -166,7 +166,7 @@ def _with_kv_heads(model: Model, kv_heads: int | Literal["all"]) -> tuple[Layer,
             case _:
                 return cache
 
-    changed = {layer: tuple(change(cache) for cache in layer) for layer in model.distinct_layers()}
+    changed = {layer: tuple(change(cache) for cache in layer) for layer in model.distinct_layers}
     return tuple(changed[layer] for layer in model.layers)
 
 

@@ -51,7 +51,7 @@ def place(model: Model, layout: Layout) -> Placement:
         raise KvcalcError(f"--dcp: {layout.dcp} does not divide --tp {layout.tp}", "dcp splits the ranks of tp")
     if layout.pp > count:
         raise KvcalcError(f"--pp: {layout.pp} stages are more than the model's {count} layers")
-    local = {layer: tuple(shard(cache, layout) for cache in layer) for layer in model.distinct_layers()}
+    local = {layer: tuple(shard(cache, layout) for cache in layer) for layer in model.distinct_layers}
     by_object = {key: local[layer] for key, layer in {id(layer): layer for layer in model.layers}.items()}
     return Placement(
         tuple(Placed(i, stage_of(i, count, layout.pp), by_object[id(layer)]) for i, layer in enumerate(model.layers)),

@@ -79,7 +79,7 @@ def measure(request: Request) -> Size:
     placement = place(request.model, request.layout)
     groups = tuple(
         _group(cache, copies, request)
-        for cache, copies in request.model.distinct_caches().items()
+        for cache, copies in request.model.distinct_caches.items()
         if not (isinstance(cache, Attention) and not cache.kv_heads)  # pruned away: there is no cache to speak of
     )
     if not any(group.bytes_per_sequence or group.slope_below.bytes for group in groups):
@@ -103,7 +103,7 @@ def measure(request: Request) -> Size:
 
 def slope_and_fixed(request: Request) -> tuple[Rate, int]:
     """The two numbers of a long context alone: bytes a token, and bytes for one sequence that no longer grow."""
-    caches, tokens = request.model.distinct_caches().items(), request.context
+    caches, tokens = request.model.distinct_caches.items(), request.context
     rates = [slope(cache, tokens, request.widths).times(copies) for cache, copies in caches]
     fixed_parts = (fixed(cache, tokens, request.widths, request.encoder_tokens) * copies for cache, copies in caches)
     return total_rate(rates), sum(fixed_parts)
@@ -127,7 +127,7 @@ def _group(cache: Cache, count: int, request: Request) -> Group:
 
 def _textbook(request: Request) -> Textbook | None:
     modules: Counter[Attending] = Counter()
-    for layer, copies in request.model.distinct_layers().items():
+    for layer, copies in request.model.distinct_layers.items():
         for module in attending(layer):
             modules[module] += copies
     if not modules:

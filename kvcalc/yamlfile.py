@@ -97,6 +97,8 @@ def _value(node: yaml.Node, loader: Any, seen: dict[int, object]) -> object:
     match node:
         case yaml.ScalarNode(tag="tag:yaml.org,2002:str", value=text):
             return text
+        case yaml.ScalarNode(tag="tag:yaml.org,2002:int", value=digits) if digits.isdecimal() and digits[0] != "0":
+            return int(digits)
         case yaml.ScalarNode():
             return loader.construct_object(node)
         case yaml.SequenceNode(tag="tag:yaml.org,2002:seq", value=entries):

@@ -1,5 +1,6 @@
 """The entry point: one edge at which every error becomes one line and an exit status."""
 
+import gc
 import os
 import sys
 from typing import NoReturn
@@ -54,6 +55,7 @@ def _app() -> typer.Typer:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
+    gc.disable()  # the process ends before its garbage would matter; a twentieth of its time
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
