@@ -59,8 +59,10 @@ def _folder(folder: str, *, assume_dense: bool) -> dict[str, object]:
 
     preset = _config(path, folder, assume_dense=assume_dense)
     weights = folder_weights(folder)
-    if weights is not None:
+    if weights is not None and weights.bytes_total:
+        stored = ", ".join(f"{size:,} B in {dtype}" for dtype, size in weights.bytes_by_dtype.items())
         preset["weights_bytes"] = weights.bytes_total
+        preset["note"] = f"{preset.get('note', '')} Tensors: {stored}.".strip()
     return preset
 
 

@@ -67,6 +67,12 @@ def test_a_folder_brings_its_weights(folder: Path, capsys: pytest.CaptureFixture
     assert answer(capsys, str(folder), "--vram", "1GB", "--get", "fit.weights_bytes_per_gpu") == "30\n"
 
 
+def test_weights_are_told_by_dtype(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """How many bytes are stored in which format stands in the answer and in the preset."""
+    assert "Tensors: 30 B in BF16." in answer(capsys, f"{folder}/")
+    assert "weights_bytes: 30\n" in answer(capsys, "preset", f"{folder}/")
+
+
 def test_a_declared_cache_format_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """hf_quant_config.json beside the configuration sets the KV dtype: half of 16 bits."""
     quantisation = {
