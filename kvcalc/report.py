@@ -257,7 +257,7 @@ def _notes(size: Size) -> list[str]:
     if request.facts.confidence not in (None, "config file read"):
         found.append(f"the model's facts: {request.facts.confidence}")
     if request.facts.note and not _is_preset_name(request.facts.origin):
-        found.append(request.facts.note)  # what a reader of model files had to assume
+        found.append(request.facts.note.rstrip("."))  # what a reader of model files had to assume
     textbook = 0 if size.textbook is None or request.encoder_tokens else size.textbook.bytes_per_sequence
     if textbook and textbook != size.bytes_per_sequence:
         found.append(f"{100 * size.bytes_per_sequence / textbook:.3g} % of the textbook size")

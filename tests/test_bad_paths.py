@@ -152,7 +152,7 @@ def test_two_presets_of_one_name_in_a_folder_are_refused(
 ) -> None:
     """Two files that agree once case and separators are dropped are both named."""
     own_folder(tmp_path, monkeypatch, tiny_1=tiny(), tiny1=tiny())
-    error, _ = refused("tiny-1")
+    error, _ = refused("TINY_1")
     assert ("tiny-1.yaml" in error, "tiny1.yaml" in error) == (True, True)
 
 

@@ -31,7 +31,7 @@ _FILLS = {
     "free": ("░", ".", ""),
 }
 _MOST_BAR = 60
-_GAP = 2  # columns between two cells
+_GAP = 3  # columns that rich leaves between two cells
 
 
 def console_for(width: int | None = None) -> Console:

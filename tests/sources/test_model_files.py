@@ -69,7 +69,7 @@ def test_a_folder_brings_its_weights(folder: Path, capsys: pytest.CaptureFixture
 
 def test_weights_are_told_by_dtype(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """How many bytes are stored in which format stands in the answer and in the preset."""
-    assert "Tensors: 30 B in BF16." in answer(capsys, f"{folder}/")
+    assert "Tensors: 30 B in BF16" in answer(capsys, f"{folder}/")
     assert "weights_bytes: 30\n" in answer(capsys, "preset", f"{folder}/")
 
 
@@ -115,6 +115,40 @@ def test_a_key_that_may_matter_is_refused(folder: Path, capsys: pytest.CaptureFi
     """A key that nobody explained and that sounds like the cache is one line with its name."""
     (folder / "config.json").write_text(json.dumps({**CONFIG, "kv_memory_compression_ratio": 4}))
     assert "kv_memory_compression_ratio" in refusal(capsys, f"{folder}/")
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        (
+            {"quantization_config": {"quant_method": "quark", "export": {"kv_cache_group": ["*k_proj"]}}},
+            "kv_cache_group",
+        ),
+        ({"quantization_config": {"quant_method": "fp8", "kv_cache_dtype": "fp8"}}, "kv_cache_dtype"),
+        ({"dtype": "float32"}, "dtype"),
+        ({"model_type": "cohere2", "sliding_window": 4096, "sliding_window_pattern": 0}, "sliding_window_pattern"),
+        ({"model_type": "jamba", "attn_layer_offset": 9, "attn_layer_period": 8}, "attn_layer_offset"),
+        ({"total_ut_steps": 4}, "total_ut_steps"),
+        ({"kv_channels": 64}, "kv_channels"),
+        ({"model_type": "gpt_neox"}, "num_key_value_heads"),
+    ],
+    ids=[
+        "quark",
+        "cache dtype",
+        "two dtypes",
+        "no period",
+        "offset past the period",
+        "steps",
+        "another type's width",
+        "another type's heads",
+    ],
+)
+def test_what_would_change_the_size_in_silence(
+    changes: dict[str, object], key: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A declared cache format that is not read, or numbers that contradict each other, are refused by their key."""
+    (folder / "config.json").write_text(json.dumps({**CONFIG, **changes}))
+    assert key in refusal(capsys, f"{folder}/")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"model_type": "llama", "model_type": "llama"}'])

@@ -15,7 +15,7 @@ __all__ = ["check", "suspicious"]
 _FRAGMENTS = re.compile(
     r"attn|attention|window|sliding|swa|chunk|kv|cache|head|layer|pattern|mamba|ssm|conv|state|latent|lora|rope_dim"
     r"|index|share|compress|recur|linear|hybrid|loop|memory|mem_|sparse|global|local|block|mtp|nextn|delta|kda|cross"
-    r"|ngram|stride|interval|period|encoder|decoder|no_rope|nope|rwkv|multi_query|use_mla|use_cla",
+    r"|ngram|stride|interval|period|encoder|decoder|no_rope|nope|rwkv|multi_query|use_mla|use_cla|ut_steps|meta_tokens|hidden_groups|k_eq_v",
     re.IGNORECASE,
 )
 

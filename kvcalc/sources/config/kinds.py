@@ -83,8 +83,8 @@ def every(period: int, *keys: str, word: str = "sliding", last: str = "full") ->
                 config.expected("a pattern of the letters L and G", key)
             letters = [{"L": word, "G": last}[letter] for letter in value[:MOST_FILE_LAYERS]]
             return [*cycle(*letters)(config)[:-1], last]
-        n = period if value is None else config.number(key, low=0)
-        return [word if n == 0 or (i + 1) % n else last for i in range(config.layers())]
+        n = period if value is None else config.number(key)
+        return [word if (i + 1) % n else last for i in range(config.layers())]
 
     return kinds
 
@@ -149,6 +149,8 @@ def at_offset(period: str, offset: str) -> Kinds:
 
     def kinds(config: Config) -> list[str]:
         step, start = config.number(period), config.number(offset, low=0)
+        if start >= step:
+            config.expected(f"less than {period}, {step}", offset)
         return ["full" if i % step == start else "linear" for i in range(config.layers())]
 
     return kinds

@@ -44,6 +44,8 @@ Numbers = Callable[[Config, Sequence[int]], Fields]
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "num_q_heads", "decoder_attention_heads")
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_groups")
 HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels", "d_kv", "key_size")
+# Types whose class knows no key-value heads: it caches every head, whatever an edited file says.
+_EVERY_HEAD = ("biogpt", "bloom", "codegen", "ctrl", "gpt2", "gpt_neo", "gpt_neox", "gpt_neox_japanese", "gptj", "opt")
 WIDTH = ("hidden_size", "n_embd", "n_embed", "d_model", "model_dim", "emb_size")
 
 
@@ -66,6 +68,8 @@ def grouped(config: Config, queries: int, *keys: str) -> int:
     cached = config.integer(*keys) or queries
     if queries % cached:
         config.expected(f"a divisor of the {queries} query heads", config.get(*keys)[0])
+    if cached != queries and config.model_type in _EVERY_HEAD:
+        config.expected(f"{queries}, since {config.model_type} caches every head", config.get(*keys)[0])
     return cached
 
 
@@ -83,7 +87,25 @@ def heads(config: Config, kv_heads: int | None = None) -> Fields:
     """Query heads, key-value heads and head size of ordinary attention. A stated head size beats width / heads."""
     queries = query_heads(config)
     cached = grouped(config, queries) if kv_heads is None else kv_heads
+    _check_spelling(config, queries)
     return {"heads": queries, "kv_heads": cached, "head_dim": config.integer(*HEAD_DIM) or head_dim(config, queries)}
+
+
+def _check_spelling(config: Config, queries: int) -> None:
+    """Refuse a head size under a name that the class of this type does not have, unless it says what the class says.
+
+    Llama's class never looks at `kv_channels`. Types without a class in the table, and Hunyuan and Nemotron-H, which
+    have used the name, are read as they are.
+    """
+    if not config.defaults or config.model_type.startswith(("hunyuan", "nemotron_h")):
+        return
+    if any(config.data.get(key) is not None for key in HEAD_DIM[:1]):
+        return  # stated under its own name: others must agree with it
+    for key in HEAD_DIM[1:]:
+        if config.data.get(key) is not None and key not in config.defaults:
+            own = head_dim(config, queries)
+            if config.data[key] != own:
+                config.expected(f"{own}, the width shared by the heads, since {config.model_type} has no such key", key)
 
 
 def sliding(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001

@@ -4,6 +4,7 @@ A quantised checkpoint says nothing about the cache. Only a scheme for the cache
 compressed-tensors and ModelOpt (an object, or the bare text "FP8"), or `kv_cache_quant_algo` of hf_quant_config.json.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -100,7 +101,19 @@ def kv_dtype(config: Config | None, quantization: Config | None) -> str | None:
             value = source.get(key)[1]
             if value is not None:
                 return _declared(source, key, value)
+        _refuse_other_schemes(source)
     return None
+
+
+def _refuse_other_schemes(source: Config) -> None:
+    """Refuse what sounds like a quantised cache in a way that is not read: Quark's kv_cache_group, nested schemes."""
+    inner = [source.data, *(value for value in source.data.values() if isinstance(value, Mapping))]
+    for key, value in ((key, value) for data in inner for key, value in data.items()):
+        if value and re.fullmatch(r"(\w+_)?kv(_\w+)?", str(key).lower()) and str(value).lower() not in ("none", "auto"):
+            hint = "take the key out of a copy of the file, and say --kv-dtype"
+            source.refuse(
+                f"expected a scheme of the KV cache that is understood, got {shown(value)}", str(key), hint=hint
+            )
 
 
 def _declared(source: Config, key: str, value: object) -> str:

@@ -142,6 +142,9 @@ def _scheme(part: Part) -> tuple[tuple[str, ...], Mapping[str, object]]:
 def _computed_in(part: Part, text: Config) -> str | None:
     """The dtype of computing, the innermost that is stated. Qwen 1 has flags instead of a name."""
     for data in (part.data, *part.around):
+        both = {str(data[key]).removeprefix("torch.") for key in ("dtype", "torch_dtype") if data.get(key)}
+        if len(both) > 1:
+            text.refuse(f"expected the same as torch_dtype, got {shown(data['dtype'])}", "dtype")
         for key in ("dtype", "torch_dtype", "model_dtype"):
             value = data.get(key)
             if value is None or value == "auto":
