@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from kvcalc.cli.main import run
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -30,3 +32,23 @@ def shared_json() -> Callable[[str], Any]:
         return json.loads(path.read_text(encoding="utf-8"))
 
     return read
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]]:
+    """Error line and hint of a command line, which must be refused as the contract says."""
+
+    def refused(*argv: str) -> tuple[str, str]:
+        status = run(list(argv))
+        out, err = capsys.readouterr()
+        assert (status, out) == (2, "")
+        assert err.endswith("\n")
+        lines = err.split("\n")[:-1]
+        assert [line[: len(start)] for line, start in zip(lines, ("kvcalc: error: ", "  hint: "), strict=False)] == (
+            ["kvcalc: error: ", "  hint: "][: len(lines)]
+        )
+        assert len(lines) in (1, 2)
+        assert [character for line in lines for character in line if not character.isprintable()] == []
+        return lines[0].removeprefix("kvcalc: error: "), lines[1] if len(lines) > 1 else ""
+
+    return refused

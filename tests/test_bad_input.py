@@ -8,27 +8,7 @@ import pytest
 
 from kvcalc.cli.main import run
 
-Refused = Callable[..., tuple[str, str]]
-
-
-@pytest.fixture
-def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
-    """Error line and hint of a command line, which must be refused as the contract says."""
-
-    def refused(*argv: str) -> tuple[str, str]:
-        status = run(list(argv))
-        out, err = capsys.readouterr()
-        assert (status, out) == (2, "")
-        assert err.endswith("\n")
-        lines = err.split("\n")[:-1]
-        assert [line[: len(start)] for line, start in zip(lines, ("kvcalc: error: ", "  hint: "), strict=False)] == (
-            ["kvcalc: error: ", "  hint: "][: len(lines)]
-        )
-        assert len(lines) in (1, 2)
-        assert [character for line in lines for character in line if not character.isprintable()] == []
-        return lines[0].removeprefix("kvcalc: error: "), lines[1] if len(lines) > 1 else ""
-
-    return refused
+Refused = Callable[..., tuple[str, str]]  # the fixture of conftest.py
 
 
 KEYS = {"name": "Tiny 1", "dtype": "bf16", "heads": "4", "kv_heads": "2", "head_dim": "64", "layers": "2 full"}
