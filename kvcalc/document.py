@@ -20,19 +20,25 @@ Value: TypeAlias = "str | int | float | bool | list[Value] | dict[str, Value] | 
 
 
 def size_document(
-    size: Size, budget: Budget | None, fit: Fit | None, warnings: list[str], *, explain: bool = False
+    size: Size,
+    budget: Budget | None,
+    fit: Fit | None,
+    warnings: list[str],
+    *,
+    explain: bool = False,
+    engine: dict[str, Value] | None = None,
 ) -> dict[str, Value]:
-    """The document of the default verb; `explain` adds the terms of the sum."""
+    """The document of the default verb; `explain` adds the terms of the sum, `engine` is what an engine reserves."""
     document: dict[str, Value] = {
         "schema": "kvcalc.size/1",
         "kvcalc_version": __version__,
         "model": model_values(size.request.facts),
-        "request": _request(size.request, budget),
+        "request": _request(size.request, budget) | _engine_asked(engine),
         "warnings": list(warnings),
         "kv": kv_values(size),
         "textbook": _textbook(size),
         "fit": None if fit is None else _fit(fit, size),
-        "engine": None,
+        "engine": engine,
     }
     if explain:
         from kvcalc.explain import terms
@@ -105,9 +111,6 @@ def _request(request: Request, budget: Budget | None) -> dict[str, Value]:
         "state_dtype": request.widths.state.name if has_state(request.model) else None,
         "kv_heads": request.kv_heads,
         "encoder_tokens": request.encoder_tokens,
-        "engine": None,
-        "engine_version": None,
-        "block_size": None,
         "tp": layout.tp,
         "pp": layout.pp,
         "dp": layout.dp,
@@ -128,6 +131,11 @@ def _request(request: Request, budget: Budget | None) -> dict[str, Value]:
         }
     values["kv_memory_bytes"] = budget.kv_memory if budget is not None else None
     return values
+
+
+def _engine_asked(engine: dict[str, Value] | None) -> dict[str, Value]:
+    keys = {"engine": "name", "engine_version": "version", "block_size": "block_size"}
+    return {key: None if engine is None else engine.get(part) for key, part in keys.items()}
 
 
 def kv_values(size: Size) -> dict[str, Value]:
@@ -227,6 +235,8 @@ def pick(document: Mapping[str, Value], path: str) -> Value:
             return None  # a model without attention has no textbook size
         elif value is None and parts[0] == "fit" and i == 1:
             raise KvcalcError(f"--get: {shown(path)} needs a budget", "add --vram SIZE or --kv-memory SIZE")
+        elif value is None and parts[0] == "engine" and i == 1:
+            raise KvcalcError(f"--get: {shown(path)} needs an engine", "add --engine NAME")
         else:
             close = nearest(path, known := [key for key, _ in flat(document)])
             raise KvcalcError(
@@ -253,6 +263,7 @@ def flat(values: Mapping[str, Value], prefix: str = "") -> Iterator[tuple[str, V
 
 _PARTS = {
     "textbook": Textbook._fields,
+    "engine": ("name", "version", "reserved_bytes_total", "reserved_bytes_per_gpu"),
     "fit": (
         "vram_bytes_per_gpu", "gpus", "utilization", "weights_bytes_per_gpu", "overhead_bytes_per_gpu",
         "kv_budget_bytes_per_gpu", "kv_bytes_per_gpu", "max_batch", "max_context", "capacity_tokens", "fits",

@@ -8,9 +8,9 @@ from kvcalc.sizing import Size
 from kvcalc.units import MOST_TOKENS, ceil_div
 from kvcalc.weights import Weights, weigh
 
-__all__ = ["Binding", "Budget", "Fit", "Room", "Share", "fit", "warnings"]
+__all__ = ["Binding", "Budget", "Fit", "Holding", "Room", "Share", "fit", "warnings"]
 
-Binding = Literal["weights", "kv", "model"]
+Binding = Literal["weights", "kv", "model", "engine"]
 
 
 class Share(NamedTuple):
@@ -82,31 +82,56 @@ class Fit(NamedTuple):
     context_binding: Binding
 
 
-def fit(size: Size, budget: Budget) -> Fit:
-    """Fit the sized cache into a budget: the fullest GPU decides. Raises KvcalcError where the weights are unknown."""
+class Holding(NamedTuple):
+    """How an engine fills one GPU: bytes there for sequences on one replica and tokens in each, which never fall as
+    either grows, and the most sequences that one instance takes.
+    """
+
+    bytes: Callable[[int, int], int]
+    most_sequences: int | None = None
+
+
+def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
+    """Fit the sized cache into a budget: the fullest GPU decides. With an `engine`, what that reserves is fitted.
+
+    Raises KvcalcError where the weights are unknown.
+    """
     room = _room(size, budget)
     request = size.request
     dp, local_batch = request.layout.dp, request.sequences_per_replica
     bytes_free = max(room.kv_budget, 0)
-    each = size.rank_bytes(request.context)
-
-    def holds(tokens: int) -> bool:
-        return local_batch * size.rank_bytes(tokens) <= bytes_free
+    full: Binding = "weights" if room.vram is not None and room.kv_budget <= 0 else "kv"
+    holding = engine or Holding(lambda sequences, tokens: sequences * size.rank_bytes(tokens))
+    asked = holding.bytes(local_batch, request.context)
 
     limit = request.model.max_context
-    most = _most_tokens(holds, limit if limit is not None else MOST_TOKENS)
+    most = _most(
+        lambda tokens: holding.bytes(local_batch, tokens) <= bytes_free, limit if limit is not None else MOST_TOKENS
+    )
     endless = limit is None and most == MOST_TOKENS
-    full: Binding = "weights" if room.vram is not None and room.kv_budget <= 0 else "kv"
+    sequences, binding = _most_sequences(holding, request.context, bytes_free, full, exact=engine is None)
     return Fit(
         room,
-        kv_asked=size.bytes_per_gpu,
-        max_batch=bytes_free // each * dp if each else None,
+        kv_asked=asked,
+        max_batch=None if sequences is None else sequences * dp,
         max_context=None if endless else most,
-        capacity_tokens=bytes_free * request.context // each * dp if each else None,
-        fits=size.bytes_per_gpu <= room.kv_budget,
-        binding=full if each else "model",
+        capacity_tokens=bytes_free * request.context * local_batch // asked * dp if asked else None,
+        fits=asked <= room.kv_budget,
+        binding=binding,
         context_binding="model" if endless or most == limit else full,
     )
+
+
+def _most_sequences(
+    holding: Holding, tokens: int, bytes_free: int, full: Binding, *, exact: bool
+) -> tuple[int | None, Binding]:
+    """The most sequences on one replica, None where nothing limits them, and what stops one more."""
+    if exact:  # each sequence takes the same
+        each = holding.bytes(1, tokens)
+        return (bytes_free // each, full) if each else (None, "model")
+    limit = holding.most_sequences or MOST_TOKENS
+    most = _most(lambda sequences: holding.bytes(sequences, tokens) <= bytes_free, limit)
+    return (most, full) if most < limit else (most if holding.most_sequences else None, "engine")
 
 
 def _room(size: Size, budget: Budget) -> Room:
@@ -134,8 +159,8 @@ def _room(size: Size, budget: Budget) -> Room:
     )
 
 
-def _most_tokens(holds: Callable[[int], bool], limit: int) -> int:
-    """The largest context up to `limit` that `holds`, which never turns true again once false; 0 where none does."""
+def _most(holds: Callable[[int], bool], limit: int) -> int:
+    """The largest number up to `limit` that `holds`, which never turns true again once false; 0 where none does."""
     if holds(limit):
         return limit
     low, high = 0, limit

@@ -2,14 +2,25 @@
 
 from typing import NamedTuple
 
-from kvcalc.explain import cache_name, terms
+from kvcalc.explain import Term, cache_name, terms
 from kvcalc.fitting import Fit
 from kvcalc.formula import has_state, recurrent_state
 from kvcalc.model import Attention, Compressed, Indexer, Latent, Model, Recurrent, Shared, attention_class
 from kvcalc.sizing import Group, Size
 from kvcalc.units import format_count, format_tokens, many
 
-__all__ = ["Bytes", "Cell", "Count", "Part", "Report", "Section", "group_rows", "model_facts", "size_report"]
+__all__ = [
+    "Bytes",
+    "Cell",
+    "Count",
+    "EnginePart",
+    "Part",
+    "Report",
+    "Section",
+    "group_rows",
+    "model_facts",
+    "size_report",
+]
 
 
 class Bytes(NamedTuple):
@@ -70,11 +81,23 @@ class Report(NamedTuple):
     warnings: list[str] = []
 
 
-def size_report(size: Size, fit: Fit | None, warnings: list[str], *, explain: bool) -> Report:
-    """The default verb's answer."""
+class EnginePart(NamedTuple):
+    """What an engine adds to the answer: a section, terms of the sum for --explain, and notes."""
+
+    section: Section
+    terms: list[Term]
+    notes: list[str]
+
+
+def size_report(
+    size: Size, fit: Fit | None, warnings: list[str], *, explain: bool, engine: EnginePart | None = None
+) -> Report:
+    """The default verb's answer, with what an engine reserves where one was named."""
     sections = [_sizes(size)]
     if len(size.groups) > 1 or size.fixed_bytes_per_sequence:
         sections.append(group_rows(size))
+    if engine is not None:
+        sections.append(engine.section)
     bar: list[Part] = []
     if fit is not None:
         bar = _memory(fit)
@@ -83,7 +106,8 @@ def size_report(size: Size, fit: Fit | None, warnings: list[str], *, explain: bo
             _limits(fit, size),
         ]
     if explain:
-        rows: list[tuple[Cell, ...]] = [(t.name, f"{t.sum} = {t.bytes:,} B", t.source) for t in terms(size, fit)]
+        said = terms(size, fit) + ([] if engine is None else engine.terms)
+        rows: list[tuple[Cell, ...]] = [(t.name, f"{t.sum} = {t.bytes:,} B", t.source) for t in said]
         sections.append(Section("explanation", ("term", "sum", "rule and source"), rows))
     return Report(
         title=size.request.facts.name,
@@ -93,7 +117,7 @@ def size_report(size: Size, fit: Fit | None, warnings: list[str], *, explain: bo
         whole=0 if fit is None else fit.room.vram or fit.room.kv_budget,
         verdict="" if fit is None else _verdict(fit, size),
         fits=None if fit is None else fit.fits,
-        notes=_notes(size),
+        notes=_notes(size) + ([] if engine is None else engine.notes),
         warnings=warnings,
     )
 

@@ -19,7 +19,8 @@ DEFAULT_CONTEXT = 4096  # or the model's limit, if smaller
 class Request(NamedTuple):
     """A resolved question. `facts` is the model as it was loaded, `model` the same with any `kv_heads` applied.
 
-    `encoder_tokens` is None where the model has no cross-attention.
+    `encoder_tokens` is None where the model has no cross-attention. `auto`: the formats of keys and of values were left
+    to the model, so that an engine may have its own default.
     """
 
     facts: Model
@@ -31,6 +32,7 @@ class Request(NamedTuple):
     kv_heads: int | Literal["all"] | None
     layout: Layout
     unused: tuple[str, ...] = ()  # options that were given and change nothing
+    auto: tuple[bool, bool] = (True, True)
 
     @property
     def sequences_per_replica(self) -> int:
@@ -75,7 +77,12 @@ def ask(
         kv_heads,
         Layout(tp, pp, dp, dcp),
         _unused(model, {"--kv-dtype": kv_dtype, "--k-dtype": k_dtype, "--v-dtype": v_dtype}),
+        (_is_auto(k_dtype or kv_dtype), _is_auto(v_dtype or kv_dtype)),
     )
+
+
+def _is_auto(name: str) -> bool:
+    return name.strip().lower() == "auto"
 
 
 def _check_number(what: str, value: object, *words: str | None) -> None:
@@ -109,7 +116,7 @@ def _widths(model: Model, kv_dtype: str, k_dtype: str | None, v_dtype: str | Non
         name, what = (kv_dtype, "--kv-dtype") if own is None else (own, option)
         if not isinstance(name, str):
             raise KvcalcError(f"{what}: expected the name of a dtype, got {shown(name)}")
-        if name.strip().lower() == "auto":
+        if _is_auto(name):
             return model.kv_dtype or model.dtype
         return dtypes.find(name, dtypes.KV, what)
 

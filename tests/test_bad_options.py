@@ -65,9 +65,9 @@ MODELS = [
     Bad(["--engine", "vllm", "llama3-70b"], ("--engine", "version")),
     Bad(["llama3-70b", "--gpu", "8xh100"], ("--gpu", "version")),
     Bad(["llama3-70b", "--block-size", "16"], ("--block-size", "version")),
-    Bad(["--", "vllm", "serve", "meta-llama/Meta-Llama-3-70B"], ("--", "vllm serve", "version")),
-    Bad(["--gpu", "h100", "--", "vllm", "serve", "meta-llama/Meta-Llama-3-70B"], ("version",)),
-    Bad(["llama3-70b", "--", "--tensor-parallel-size", "4"], ("--", "version")),
+    Bad(["--", "vllm", "serve", "meta-llama/Meta-Llama-3-70B"], ("--", "vllm serve", "command of an engine")),
+    Bad(["--gpu", "h100", "--", "vllm", "serve", "meta-llama/Meta-Llama-3-70B"], ("--gpu", "version")),
+    Bad(["llama3-70b", "--", "--tensor-parallel-size", "4"], ("--", "command of an engine"), ("--engine NAME",)),
 ]
 
 WHOLE = (

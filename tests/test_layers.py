@@ -25,7 +25,12 @@ ORDER = (
     ("sources.",),
     ("finding",),
     ("canonical", "library", "explain"),
+    ("flags", "versions"),
+    ("reserving",),
+    ("engines.",),
+    ("launching",),
     ("report", "document"),
+    ("reserved",),
     ("catalogue",),
     ("render.",),
     ("api",),
@@ -39,8 +44,7 @@ RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 READERS = ("notation", "reading")
 BELOW_READERS = ("errors", "verbs", "version", "units")
 
-# What computes and what reads text has no files, no terminal and no formats.
-PURE = (*(name for names in ORDER[:9] for name in names), *READERS)
+# What computes and what reads text has no files, no terminal and no formats: PURE imports none of these.
 IMPURE = {"yaml", "rich", "typer", "os", "json"}
 
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "presets" not in path.parts)
@@ -54,6 +58,8 @@ def name_of(path: Path) -> str:
 
 
 NAMES = {name_of(path): path for path in MODULES}
+ENGINES = tuple(name for name in NAMES if name.split(".")[0] == "engines")
+PURE = (*(name for names in ORDER[:9] for name in names), *READERS, "flags", "versions", "reserving", *ENGINES)
 
 
 def rank_of(name: str) -> int:

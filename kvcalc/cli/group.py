@@ -7,12 +7,15 @@ from typing import Any
 from typer.core import TyperGroup
 from typer.main import get_command as command_of
 
-from kvcalc.errors import KvcalcError, escape
+from kvcalc.errors import KvcalcError
 from kvcalc.verbs import VERBS
 
-__all__ = ["DEFAULT_VERB", "VERB_MODULES", "ModelOrVerbGroup"]
+__all__ = ["BEHIND_DASHES", "DEFAULT_VERB", "VERB_MODULES", "ModelOrVerbGroup"]
 
 DEFAULT_VERB = "size"
+
+# Where the words behind `--` are found in a context's `meta`: an engine's own command line, which Typer must not read.
+BEHIND_DASHES = "kvcalc.behind_dashes"
 
 # A verb is one word of letters (kvcalc.verbs lists those to come too). Building eleven verbs of 28 options
 # would cost a third of the start-up, so only the one that was called is imported.
@@ -40,8 +43,10 @@ class ModelOrVerbGroup(TyperGroup):
         if args and first not in own and first not in VERB_MODULES:
             args = [DEFAULT_VERB, *args]
         if "--" in args:
-            rest = escape(" ".join(args[args.index("--") + 1 :]))[:40]
-            raise KvcalcError(f"--: this version does not yet read an engine's own command line, got '{rest}'")
+            dashes = args.index("--")
+            args, ctx.meta[BEHIND_DASHES] = args[:dashes], args[dashes + 1 :]
+            if args[0] != DEFAULT_VERB:
+                raise KvcalcError(f"--: {args[0]} does not read an engine's own command line", "kvcalc MODEL -- ...")
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:

@@ -18,7 +18,6 @@ _EPILOG = "Exit status: 0 answered (and it fits), 1 it does not fit, 2 bad usage
 
 # Options that are still to come: naming them beats "no such option".
 _LATER = {
-    "--engine": "the exact size needs none",
     "--gpu": "give its memory instead, such as --vram 80GB",
     "--block-size": "the exact size has no blocks",
 }

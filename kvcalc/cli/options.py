@@ -37,6 +37,12 @@ def complete_weights(incomplete: str) -> list[str]:
     return [name for name in ("auto", "none", *dtypes.WEIGHTS) if name.startswith(incomplete)]
 
 
+def complete_engines(incomplete: str) -> list[str]:
+    from kvcalc.launching import all_engines
+
+    return [engine.name for engine in all_engines() if engine.name.startswith(incomplete.lower())]
+
+
 def complete_formats(incomplete: str) -> list[str]:
     return [name for name in FORMATS if name.startswith(incomplete)]
 
@@ -45,20 +51,19 @@ def _option(*names: str, metavar: str, help: str, panel: str, complete: Any = No
     return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, autocompletion=complete)
 
 
-ModelArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL",
-        help="A preset's name; a YAML preset, config.json, model folder or GGUF file (- for standard input); a hub id.",
-        autocompletion=complete_models,
-        show_default=False,
-    ),
-]
+_MODEL: Any = typer.Argument(
+    metavar="MODEL",
+    help="A preset's name; a YAML preset, config.json, model folder or GGUF file (- for standard input); a hub id.",
+    autocompletion=complete_models,
+    show_default=False,
+)
+ModelArgument = Annotated[str, _MODEL]
+ModelOrCommand = Annotated[str | None, _MODEL]  # an engine's own command behind -- may name the model instead
 
 AssumeDense = Annotated[bool, typer.Option("--assume-dense", help="Read a config.json of an unknown type as full "
     "attention in every layer, if it is plainly shaped like Llama.")]  # fmt: skip
 
-_WORK, _CACHE, _HARDWARE, _OUTPUT = "Workload", "Cache", "Hardware", "Output"
+_WORK, _CACHE, _ENGINE, _HARDWARE, _OUTPUT = "Workload", "Cache", "Engine", "Hardware", "Output"
 _Text = str | None
 
 Context = Annotated[_Text, _option("--context", "-c", metavar="TOKENS", panel=_WORK,
@@ -92,6 +97,8 @@ Dcp = Annotated[_Text, _option("--dcp", metavar="N", panel=_HARDWARE,
     help="Ranks of tp that split the context between them.")]  # fmt: skip
 Gpus = Annotated[_Text, _option("--gpus", metavar="N", panel=_HARDWARE,
     help="Number of GPUs: alone it means --tp N, else tp x pp x dp must agree.")]  # fmt: skip
+Engine = Annotated[_Text, _option("--engine", metavar="NAME[@VERSION]", panel=_ENGINE, complete=complete_engines,
+    help="What this engine reserves, beside the exact size. Its own flags may follow a --.")]  # fmt: skip
 Format = Annotated[_Text, _option("--format", "-f", metavar="|".join(FORMATS), panel=_OUTPUT, complete=complete_formats,
     help="Default: table on a terminal, plain (tab-separated) elsewhere.")]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Short for --format json.", rich_help_panel=_OUTPUT)]
@@ -108,21 +115,29 @@ Explain = Annotated[bool, typer.Option("--explain", rich_help_panel=_OUTPUT,
 Given = Mapping[str, Any]  # a verb's parameters by name, as Typer has them: texts, None where not given, and flags
 
 
-def request_of(model: Model, given: Given) -> Request:
-    """The question that the options ask about a model."""
-    return ask(
-        model,
-        context=_context(given["context"]),
-        batch=_whole(given, "batch"),
-        kv_dtype="auto" if given["kv_dtype"] is None else given["kv_dtype"],
-        k_dtype=given["k_dtype"],
-        v_dtype=given["v_dtype"],
-        kv_heads=_kv_heads(given["kv_heads"]),
-        encoder_tokens=None
+def request_of(model: Model, given: Given, stated: Mapping[str, object] | None = None) -> Request:
+    """The question that the options ask about a model; `stated` is what an engine's own flags say instead."""
+    asked: dict[str, Any] = {
+        "context": _context(given["context"]),
+        "batch": _whole(given, "batch"),
+        "kv_dtype": "auto" if given["kv_dtype"] is None else given["kv_dtype"],
+        "k_dtype": given["k_dtype"],
+        "v_dtype": given["v_dtype"],
+        "kv_heads": _kv_heads(given["kv_heads"]),
+        "encoder_tokens": None
         if given["encoder_tokens"] is None
         else parse_tokens(given["encoder_tokens"], "--encoder-tokens"),
         **_layout(given),
-    )
+    }
+    for name, value in (stated or {}).items():
+        for option in (name, "kv_dtype") if name.endswith("_dtype") else (name,):
+            if given[option] is not None:
+                raise KvcalcError(
+                    f"--{option.replace('_', '-')}: the engine's own flags behind -- say it too",
+                    "leave one of them out",
+                )
+        asked[name] = value
+    return ask(model, **asked)
 
 
 def _context(text: str | None) -> int | Literal["max"] | None:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from kvcalc.cli import options as o
-from kvcalc.cli.shell import emit, load_model
+from kvcalc.cli.group import BEHIND_DASHES
+from kvcalc.cli.question import question_of
+from kvcalc.cli.shell import emit
 from kvcalc.document import Value, pick, size_document
 from kvcalc.errors import ExitCode
 from kvcalc.fitting import fit
 from kvcalc.fitting import warnings as fit_warnings
 from kvcalc.request import warnings
-from kvcalc.sizing import measure
 
 if TYPE_CHECKING:
     from kvcalc.report import Report
@@ -25,7 +26,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 def size(
     ctx: typer.Context,
-    model: o.ModelArgument,
+    model: o.ModelOrCommand = None,
     context: o.Context = None,
     batch: o.Batch = None,
     encoder_tokens: o.EncoderTokens = None,
@@ -33,6 +34,7 @@ def size(
     k_dtype: o.KDtype = None,
     v_dtype: o.VDtype = None,
     kv_heads: o.KvHeads = None,
+    engine: o.Engine = None,
     vram: o.Vram = None,
     kv_memory: o.KvMemory = None,
     utilization: o.Utilization = None,
@@ -55,18 +57,17 @@ def size(
     given = ctx.params
     output = o.output_of(given, terminal=sys.stdout.isatty())
     budget = o.budget_of(given)
-    request = o.request_of(load_model(model, assume_dense=assume_dense), given)
-    sized = measure(request)
-    fitted = None if budget is None else fit(sized, budget)
-    said = [*warnings(request), *fit_warnings(fitted)]
+    asked = question_of(model, ctx.meta.get(BEHIND_DASHES), given)
+    fitted = None if budget is None else fit(asked.size, budget, asked.holding)
+    said = [*warnings(asked.size.request), *asked.warnings, *fit_warnings(fitted)]
 
     def document() -> dict[str, Value]:
-        return size_document(sized, budget, fitted, said, explain=explain)
+        return size_document(asked.size, budget, fitted, said, explain=explain, engine=asked.engine_values())
 
     def report() -> "Report":
         from kvcalc.report import size_report  # --quiet, --get and --json need no words
 
-        return size_report(sized, fitted, said, explain=explain)
+        return size_report(asked.size, fitted, said, explain=explain, engine=asked.engine_part())
 
     emit(output, document, report, headline=lambda document: pick(document, "kv.bytes_total"), warnings=said)
     raise typer.Exit(ExitCode.OK if fitted is None or fitted.fits else ExitCode.NO)

@@ -1,0 +1,107 @@
+"""An engine's own flags, as its users type them: `-c 4096`, `--ctx-size=4096`, `LLAMA_ARG_CTX_SIZE=4096` in front."""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from kvcalc.errors import KvcalcError, shown
+
+__all__ = ["Flag", "Flags", "Read", "read_flags", "word"]
+
+Parse = Callable[[str, str], object]
+
+
+class Flag(NamedTuple):
+    """A flag that changes the cache. `key` is what it sets; a switch takes no word and sets `constant`.
+
+    `parse` takes the word and the flag's name, which stands in errors. `env` are variables that mean the same.
+    """
+
+    key: str
+    names: tuple[str, ...]
+    parse: Parse | None = None
+    constant: object = True
+    env: tuple[str, ...] = ()
+
+
+def word(text: str, what: str) -> str:  # noqa: ARG001 - the signature of every parser of flags
+    """A word as it stands."""
+    return text
+
+
+class Flags(NamedTuple):
+    """All flags of an engine: those that change the cache, and names of those that cannot, by whether a word follows.
+
+    `programs` start the engine; each is a name or several words, such as `ollama run`.
+    """
+
+    programs: tuple[str, ...] = ()
+    flags: tuple[Flag, ...] = ()
+    words: frozenset[str] = frozenset()
+    switches: frozenset[str] = frozenset()
+
+
+class Read(NamedTuple):
+    """What a command line says: values by key, words that belong to no flag, and what was not understood."""
+
+    values: Mapping[str, object]
+    others: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engine: str) -> Read:
+    """Read the words that follow a program's name. Raises KvcalcError for a flag whose word is missing or faulty.
+
+    The last of two equal flags counts, and a flag more than a variable, as engines have it. A flag that is not known
+    is named in a warning, and takes the next word with it if that is no flag.
+    """
+    known = {name: flag for flag in flags.flags for name in flag.names}
+    values = {flag.key: _value(flag, name, env[name]) for flag in flags.flags for name in flag.env if name in env}
+    others, warnings, rest = [], [], deque(words)
+    while rest:
+        text = rest.popleft()
+        name, equals, attached = text.partition("=")
+        flag = known.get(name)
+        if not _is_flag(text):
+            others.append(text)
+        elif flag is None:
+            warnings += _unknown(name, rest, flags, engine, alone=bool(equals))
+        elif equals:
+            values[flag.key] = _value(flag, name, attached)
+        elif flag.parse is None:
+            values[flag.key] = flag.constant
+        elif rest:
+            values[flag.key] = flag.parse(rest.popleft(), name)
+        else:
+            raise KvcalcError(f"{name}: expected a value behind it")
+    return Read(values, tuple(others), tuple(warnings))
+
+
+def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: bool) -> list[str]:
+    """Pass over a flag that changes nothing, with its word; a warning where that is only assumed."""
+    if name in flags.switches:
+        return []
+    took = rest.popleft() if rest and not alone and (name in flags.words or not _is_flag(rest[0])) else None
+    if name in flags.words:
+        return []
+    what = shown(name if took is None else f"{name} {took}")
+    return [f"{what} of {engine} is not known to kvcalc, and was taken to leave the cache as it is"]
+
+
+def _is_flag(word: str) -> bool:
+    """`-` alone, and numbers below zero, are words."""
+    return len(word) > 1 and word[0] == "-" and not (word[1].isdigit() or word[1] == ".")
+
+
+_YES, _NO = ("1", "on", "true", "yes", "enabled"), ("0", "off", "false", "no", "disabled")
+
+
+def _value(flag: Flag, name: str, text: str) -> object:
+    """What a flag sets: a switch written with a value (`--no-x=false`, `LLAMA_ARG_X=1`) holds if that says yes."""
+    if flag.parse is not None:
+        return flag.parse(text, name)
+    if text.lower() in _YES:
+        return flag.constant
+    if text.lower() in _NO and isinstance(flag.constant, bool):
+        return not flag.constant
+    raise KvcalcError(f"{name}: expected on or off, got {shown(text)}")

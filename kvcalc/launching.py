@@ -1,0 +1,112 @@
+"""Engines found by their names and programs, and a launch command understood as the engine would. Nothing is run."""
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import NamedTuple
+
+from kvcalc import engines
+from kvcalc.errors import KvcalcError, escape, nearest, shown
+from kvcalc.flags import Read, read_flags
+from kvcalc.reserving import Engine
+from kvcalc.versions import Version, pick
+
+__all__ = ["Launch", "all_engines", "launch"]
+
+_LATER = ("vllm", "sglang", "tensorrt_llm")  # to come
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+
+
+class Launch(NamedTuple):
+    """An engine in one version, and what its own command line says. `program` is empty where flags stand alone."""
+
+    engine: Engine
+    version: Version
+    version_asked: str | None
+    program: str
+    read: Read
+    warnings: tuple[str, ...]
+
+    @property
+    def model(self) -> str | None:
+        """The model that the command names."""
+        return self.engine.model_of(self.program, self.read)
+
+
+def _module_names() -> list[str]:
+    return [module.name for module in iter_modules(engines.__path__) if not module.name.startswith("_")]
+
+
+def _load(module: str) -> Engine:
+    engine = import_module(f"{engines.__name__}.{module}").ENGINE
+    assert isinstance(engine, Engine)
+    return engine
+
+
+def all_engines() -> list[Engine]:
+    """Every engine, by name."""
+    return [_load(name) for name in _module_names()]
+
+
+def _find(name: str) -> Engine:
+    module = re.sub(r"[-.]", "_", name.strip().lower())
+    if re.fullmatch(r"[a-z]\w*", module, re.ASCII) and module in _module_names():
+        return _load(module)
+    if module in _LATER:
+        raise KvcalcError(f"--engine: {name.strip()} is not in this version of kvcalc", "without it: the exact size")
+    names = [engine.name for engine in all_engines()]
+    close = nearest(name, names, 1)
+    hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}"
+    raise KvcalcError(f"--engine: expected the name of an engine, got {shown(name)}", hint)
+
+
+def launch(engine: str | None, words: Sequence[str] | None) -> Launch:
+    """What `--engine` and the words after `--` say. Either may be missing, but not both.
+
+    Raises KvcalcError for an engine, a version or a command that is not known, and for a flag's faulty value.
+    """
+    name, _, version = (engine or "").partition("@")
+    stated = _find(name) if engine else None
+    started = _program(list(words or ()), [stated] if stated else all_engines())
+    if started is None:
+        if stated is None:
+            text = escape(" ".join(words or ()))[:40]
+            raise KvcalcError(
+                f"--: expected the command of an engine, got '{text}'",
+                f"such as {' or '.join(e.flags.programs[0] for e in all_engines() if e.flags.programs)}; "
+                "before flags alone, name the engine: --engine NAME",
+            )
+        started = _Started(stated, "", tuple(words or ()), {})
+    row, warning = pick(started.engine.versions, version or None, started.engine.name)
+    read = read_flags(started.words, started.engine.flags, started.env, started.engine.name)
+    warnings = (*read.warnings, *([warning] if warning else ()))
+    return Launch(started.engine, row, version or None, started.program, read, warnings)
+
+
+class _Started(NamedTuple):
+    engine: Engine
+    program: str
+    words: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+def _program(words: list[str], among: Sequence[Engine]) -> _Started | None:
+    """The first program of an engine in a command. What stands in front (`sudo`, `env`, `docker run IMAGE`) may set
+    variables; a word behind a flag is that flag's, but for Python's `-m`.
+    """
+    env: dict[str, str] = {}
+    programs = sorted(((p.split(), e) for e in among for p in e.flags.programs), key=lambda pair: -len(pair[0]))
+    for i, word in enumerate(words):
+        assignment = _ASSIGNMENT.fullmatch(word)
+        if assignment:
+            env[assignment[1]] = assignment[2]
+            continue
+        if i and words[i - 1].startswith("-") and words[i - 1] != "-m":
+            continue
+        here = [re.split(r"[/\\]", word)[-1].removesuffix(".exe"), *words[i + 1 :]]
+        for program, engine in programs:
+            if here[: len(program)] == program:
+                return _Started(engine, " ".join(program), tuple(here[len(program) :]), env)
+    return None

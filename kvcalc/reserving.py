@@ -1,0 +1,242 @@
+"""What an engine reserves for a question, as a chain of rules from the exact size to the engine's own.
+
+An engine is one module of `kvcalc.engines` with a value ENGINE. It states its rules for each cache and nothing else:
+sums over layers, stages and replicas, and the differences by rule, are made here once for all of them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from kvcalc.errors import KvcalcError
+from kvcalc.fitting import Share
+from kvcalc.flags import Flags, Read
+from kvcalc.formula import size
+from kvcalc.model import Cache, Model
+from kvcalc.request import Request
+from kvcalc.sharding import Placement
+from kvcalc.versions import Version
+
+__all__ = [
+    "Asked",
+    "Charge",
+    "Difference",
+    "Engine",
+    "Held",
+    "Plan",
+    "Question",
+    "Reservation",
+    "Rule",
+    "Step",
+    "held",
+    "reserve",
+    "without_tp",
+]
+
+
+class Rule(NamedTuple):
+    """Why an engine takes another number of bytes, in a few words, and where the rule was read."""
+
+    why: str
+    source: str
+
+
+class Step(NamedTuple):
+    """The bytes of a cache once `rule` and all before it hold."""
+
+    rule: Rule
+    bytes: int
+
+
+class Charge(NamedTuple):
+    """What an engine allocates for `copies` equal caches of one stage, for all sequences of one replica.
+
+    `exact` is what they need; `steps` lead from there to what is allocated. `parts` add up to that, under the names
+    that JSON gives them (`k_bytes`, `state_bytes`). `how` is the sum in numbers. Bytes are those of all `ranks`.
+    """
+
+    name: str
+    copies: int
+    exact: int
+    steps: tuple[Step, ...]
+    parts: tuple[tuple[str, int], ...]
+    how: str
+    stage: int = 0
+    ranks: int = 1
+
+    @property
+    def bytes(self) -> int:
+        return self.steps[-1].bytes if self.steps else self.exact
+
+
+class Plan(NamedTuple):
+    """The reservation of one replica. It depends on no budget.
+
+    `values` are the engine's own keys of JSON, `facts` what was assumed or follows from flags, in words for people,
+    `log` the lines in which the engine reports these numbers.
+    """
+
+    charges: tuple[Charge, ...]
+    values: Mapping[str, "int | str | bool | None"] = {}
+    facts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+
+
+class Question(NamedTuple):
+    """A request put to one version of an engine. `knobs` are its own settings, from flags; what is not there has its
+    default.
+    """
+
+    request: Request
+    placement: Placement
+    version: Version
+    knobs: Mapping[str, object] = {}
+
+    @property
+    def sequences(self) -> int:
+        """Sequences on the fullest replica."""
+        return self.request.sequences_per_replica
+
+    def at(self, sequences: int, tokens: int) -> "Question":
+        """The same question of another number of sequences a replica, and of tokens in each."""
+        batch = sequences * self.request.layout.dp
+        return self._replace(request=self.request._replace(batch=batch, context=tokens))
+
+
+class Asked(NamedTuple):
+    """What an engine's flags say: options of ours under the names of `request.ask`, and the engine's own settings."""
+
+    options: Mapping[str, object] = {}
+    knobs: Mapping[str, object] = {}
+    warnings: tuple[str, ...] = ()
+
+
+def model_flag(program: str, read: Read) -> str | None:  # noqa: ARG001 - one signature for all engines
+    """The model that the flag with the key `model` names."""
+    model = read.values.get("model")
+    return model if isinstance(model, str) else None
+
+
+class Engine(NamedTuple):
+    """One engine: everything that the command line, the answers and the documentation need to know of it.
+
+    `formats` are the KV dtypes that it has, by our names. `asked` turns what its command line says into options and
+    settings; it takes the program ("" for flags alone) and needs the model, whose limit may be a default. `model_of`
+    finds the model that a command names. `most_sequences` is what one instance can hold. `utilization` is the share of
+    the memory that it takes by default.
+    """
+
+    name: str
+    versions: tuple[Version, ...]
+    plan: Callable[[Question], Plan]
+    formats: tuple[str, ...]
+    flags: Flags
+    asked: Callable[[str, Read, Model], Asked]
+    model_of: Callable[[str, Read], str | None] = model_flag
+    most_sequences: int | None = None
+    utilization: Share = Share(1, 1)
+
+
+class Held(NamedTuple):
+    """`copies` equal caches of one stage. `cache` is one rank's part of `whole`; `exact`: bytes of all sequences."""
+
+    stage: int
+    cache: Cache
+    whole: Cache
+    copies: int
+    exact: int
+
+
+def held(question: Question) -> list[Held]:
+    """The caches of one replica, equal ones together, in order of first occurrence."""
+    request = question.request
+    counts: Counter[tuple[int, Cache, Cache]] = Counter()
+    for placed, layer in zip(question.placement.layers, request.model.layers, strict=True):
+        for cache, whole in zip(placed.caches, layer, strict=True):
+            counts[placed.stage, cache, whole] += 1
+    return [
+        Held(
+            stage,
+            cache,
+            whole,
+            copies,
+            copies * question.sequences * size(whole, request.context, request.widths, request.encoder_tokens),
+        )
+        for (stage, cache, whole), copies in counts.items()
+    ]
+
+
+def without_tp(question: Question, engine: str) -> None:
+    """Refuse to split heads where an engine's rule for it was not read."""
+    if question.request.layout.tp > 1:
+        raise KvcalcError(f"--tp: no rule for splitting the heads of a cache in {engine} is known", "use --pp or --dp")
+
+
+class Difference(NamedTuple):
+    """Bytes that one rule adds to the exact size, or takes off."""
+
+    rule: Rule
+    bytes: int
+
+
+class Reservation(NamedTuple):
+    """An engine's answer: `reserved_total` = `exact_total` + the differences."""
+
+    engine: Engine
+    question: Question
+    plan: Plan
+    exact_total: int
+    reserved_total: int
+    reserved_per_gpu: int
+    differences: tuple[Difference, ...]
+
+
+def reserve(engine: Engine, question: Question) -> Reservation:
+    """Ask an engine. All replicas are counted; the fullest one's plan is kept. Raises KvcalcError."""
+    request = question.request
+    _check_formats(engine, request)
+    dp = request.layout.dp
+    plan = engine.plan(question)
+    plans = [(plan, dp)]
+    lighter = request.batch // dp
+    if lighter < question.sequences:  # replicas that hold one sequence less
+        full = request.batch - lighter * dp
+        plans = [(plan, full)]
+        if lighter:
+            plans.append((engine.plan(question.at(lighter, request.context)), dp - full))
+    differences: Counter[Rule] = Counter()
+    exact = reserved = 0
+    for each, copies in plans:
+        for charge in each.charges:
+            exact += copies * charge.exact
+            reserved += copies * charge.bytes
+            before = charge.exact
+            for step in charge.steps:
+                differences[step.rule] += copies * (step.bytes - before)
+                before = step.bytes
+    return Reservation(
+        engine,
+        question,
+        plan,
+        exact,
+        reserved,
+        rank_bytes(plan),
+        tuple(Difference(rule, amount) for rule, amount in differences.items() if amount),
+    )
+
+
+def rank_bytes(plan: Plan) -> int:
+    """Bytes of a plan on the fullest of its GPUs."""
+    stages: Counter[int] = Counter()
+    for charge in plan.charges:
+        stages[charge.stage] += charge.bytes // charge.ranks
+    return max(stages.values(), default=0)
+
+
+def _check_formats(engine: Engine, request: Request) -> None:
+    """A KV dtype that was asked for must be one of the engine's."""
+    for option, dtype, auto in zip(("--k-dtype", "--v-dtype"), request.widths[:2], request.auto, strict=True):
+        if not auto and dtype.name not in engine.formats:
+            known = ", ".join(engine.formats)
+            raise KvcalcError(f"{option}: {engine.name} has no {dtype.name} cache", f"one of {known}")
