@@ -19,6 +19,7 @@ from kvcalc.versions import Version
 
 __all__ = [
     "Asked",
+    "Capacity",
     "Charge",
     "Difference",
     "Engine",
@@ -69,10 +70,19 @@ class Charge(NamedTuple):
         return self.steps[-1].bytes if self.steps else self.exact
 
 
+class Capacity(NamedTuple):
+    """What a pool engine counts and logs for a budget. `values` are further keys of JSON."""
+
+    tokens: int
+    concurrency: float | None = None
+    values: Mapping[str, "int | str | bool | None"] = {}
+
+
 class Plan(NamedTuple):
     """The reservation of one replica. It depends on no budget.
 
-    `values` are the engine's own keys of JSON, `facts` what was assumed or follows from flags, in words for people,
+    `capacity`, of engines with one pool for all sequences, takes the bytes that each GPU has for the cache; `holds`
+    says whether such a budget is enough for what was asked, where that is more than a comparison of bytes. `values` are the engine's own keys of JSON, `facts` what was assumed or follows from flags, in words for people,
     `log` the lines in which the engine reports these numbers.
     """
 
@@ -81,6 +91,12 @@ class Plan(NamedTuple):
     facts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
+    capacity: Callable[[int], Capacity] | None = None
+    holds: Callable[[int], bool] | None = None
+
+    def fits(self, budget: int) -> bool:
+        """Whether a budget for each GPU is enough."""
+        return rank_bytes(self) <= budget if self.holds is None else self.holds(budget)
 
 
 class Question(NamedTuple):
