@@ -48,9 +48,10 @@ def weigh(model: Model, weights: Weights) -> Weighed:
         weights = model.weights_dtype or model.dtype
         rough = weights != model.dtype
     if model.parameters is None:
+        reason, fetch = (f": {model.unweighed}", "fetch what is missing, or ") if model.unweighed else ("", "")
         raise KvcalcError(
-            f"--weights: the number of parameters of {model.name} is not known",
-            "give the size of its weights, such as --weights 141GB, or --weights none",
+            f"--weights: the number of parameters of {model.name} is not known{reason}",
+            f"{fetch}give the size of its weights, such as --weights 141GB, or --weights none",
         )
     assert isinstance(weights, DType)
     source = f"{format_count(model.parameters)} parameters x {weights.bits} bits ({weights.name})"

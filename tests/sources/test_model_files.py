@@ -159,8 +159,7 @@ def test_a_faulty_configuration_is_one_line(content: bytes, folder: Path, capsys
 
 
 def test_a_folder_without_a_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder that is no model says what is missing, and names the GGUF file that may have been meant."""
-    (tmp_path / "a.gguf").write_bytes(b"GGUF")
+    """A folder that is no model says what is missing."""
     assert "config.json" in refusal(capsys, f"{tmp_path}/")
 
 
