@@ -115,6 +115,15 @@ def test_a_model_by_any_way_that_leads_to_it(source: str, name: str | None, weig
     assert model.weights_bytes == weights
 
 
+@pytest.mark.parametrize("source", ["m/", "missing/m-00001-of-00003.gguf", "./marked", "own/model-1@v1"])
+@pytest.mark.parametrize("form", ["table", "plain", "markdown"])
+def test_notes_are_well_punctuated(source: str, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sentences of a file's note stand beside other notes without doubled stops."""
+    assert run([source, "--format", form]) == 0
+    out = capsys.readouterr().out
+    assert [wrong for wrong in ("..", ";;", ".;", ". ;", "; ;", ". .") if wrong in out] == []
+
+
 def test_a_named_revision_stands_in_the_source() -> None:
     """Which revision was read is told; the main one is told as before, and a preset comes before it."""
     sources = {source: library.load(source).source for source in ("own/model-1", "own/model-1@v1", SNAPSHOT)}

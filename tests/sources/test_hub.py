@@ -79,7 +79,7 @@ def server() -> Iterator[str]:
     """The address of a hub on this machine."""
     Hub.asked.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as served:
-        threading.Thread(target=served.serve_forever, daemon=True).start()
+        threading.Thread(target=served.serve_forever, args=[0.02], daemon=True).start()
         yield f"http://127.0.0.1:{served.server_port}"
         served.shutdown()
 
