@@ -18,7 +18,7 @@ __all__ = ["fit", "load", "models", "size"]
 
 
 def load(source: str) -> Model:
-    """The model that `source` names: a preset's name in any spelling, a path to one, or a hub id that a preset has.
+    """The model that `source` names: a preset's name in any spelling, a path, or a model of the hub.
 
     Raises KvcalcError, or its subclass DocumentError for a faulty file.
     """

@@ -1,5 +1,6 @@
 """A model is loaded from what names it: a preset's name, a file, a hub id. A name costs one file, an import none."""
 
+import os
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -119,14 +120,24 @@ def _document_of(entry: Entry) -> Document:
 def _load_document(document: Document, origin: str, used: tuple[str, ...]) -> Model:
     model, problems = _read(document, origin, used)
     if model is None:
-        from shlex import quote  # only on the way to an error
-
-        raise DocumentError(problems, f"kvcalc models --check {quote(used[0])}" if used else None)
+        raise DocumentError(problems, f"kvcalc models --check {_typed(used[0])}" if used else None)
     return model
+
+
+def _typed(path: str) -> str:
+    """A path as it is typed in a shell."""
+    from shlex import quote  # only on the way to an error
+
+    return quote(path)
 
 
 def check(path: str) -> list[Problem]:
     """Everything wrong with a preset file, by line; empty if nothing is."""
+    from kvcalc.sources.files import is_model_file
+
+    if os.path.exists(path) and is_model_file(path):
+        way_out = f"`kvcalc preset {_typed(path)} > my.yaml` makes one of it"
+        return [Problem((), f"expected a preset, got a file or folder of a model; {way_out}", file=escape(path))]
     try:
         return _read(parse(read_bytes(path), path), path, (path,))[1]
     except DocumentError as error:

@@ -59,7 +59,8 @@ def _missing(path: str) -> KvcalcError:
     try:
         if os.path.islink(path):
             target = shown_path(os.readlink(path))
-            return KvcalcError(f"{shown_path(path)}: it is a link to {target}, which is not there")
+            reason = f"it is a link to {target}, which is not there"
+            return KvcalcError(f"{shown_path(path)}: {reason}", "fetch or copy that file too")
         known = {one.lower(): one for one in sorted(os.listdir(folder or "."))[:_MOST_NAMES]}
         os.stat(path)
     except FileNotFoundError:

@@ -193,6 +193,13 @@ def test_what_leads_nowhere_is_one_line_with_a_way_out(source: str, error: str, 
     assert (len(found[0]) < 500, len(found[1]) < 500) == (True, True)
 
 
+@pytest.mark.parametrize("source", ["./config.json", "X.GGUF", "m/", "./sha256-abc"])
+def test_the_check_of_a_model_file_says_how_to_make_a_preset_of_it(source: str, refused: Refused) -> None:
+    """`models --check` is for presets: for another file it names the command, which works."""
+    assert f"`kvcalc preset {source} > my.yaml` makes one of it" in refused("models", "--check", source)[0]
+    assert run(["preset", source]) == 0
+
+
 def test_a_missing_part_is_named(refused: Refused, capsys: pytest.CaptureFixture[str]) -> None:
     """A split file with a part missing is sized; where its weights count, the part is named, and their size is asked for."""
     path = "missing/m-00001-of-00003.gguf"

@@ -39,7 +39,7 @@ def parse_object(content: bytes, file: str) -> Mapping[str, object]:
         return KvcalcError(str(Problem(path, text, file=escape(file), line=line)), hint)
 
     if len(content) > MOST_JSON_BYTES:
-        raise KvcalcError(f"{escape(file)}: expected at most {MOST_JSON_BYTES:,} bytes")
+        raise KvcalcError(f"{escape(file)}: expected at most {MOST_JSON_BYTES:,} bytes", _NO_CONFIG)
     other = disguise(content)
     if other is not None:
         raise fail(f"expected JSON, got {other[0]}", other[1])

@@ -5,10 +5,11 @@ be hostile: each read is checked against its end first, and nothing is built tha
 """
 
 import struct
+from collections.abc import Callable
 from itertools import repeat
 from math import prod
 from mmap import mmap
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from kvcalc.dtypes import DType
 from kvcalc.errors import KvcalcError, shown
@@ -18,6 +19,7 @@ from kvcalc.sources.gguf.types import REMOVED, TYPES
 __all__ = ["Header", "LongArray", "Tensor", "parse"]
 
 Data: TypeAlias = bytes | mmap
+_T = TypeVar("_T")
 
 # Far above any real file (200 keys, a few thousand tensors, 800,000 texts), and low enough that a header made of
 # nothing else is still read in about a second.
@@ -105,8 +107,8 @@ def parse(data: Data, file: str) -> Header:
     version = _version(cursor)
     tensor_count = cursor.count("number of tensors", _MOST_TENSORS, 24)
     key_count = cursor.count("number of keys", _MOST_KEYS, 13)
-    metadata = _metadata(cursor, key_count)
-    tensors = _tensors(cursor, tensor_count)
+    metadata = _each_once(cursor, key_count, "key", _value)
+    tensors = tuple(_each_once(cursor, tensor_count, "tensor", _tensor).values())
     _check_data(cursor, tensors, _alignment(cursor, metadata))
     return Header(file, version, metadata, tensors)
 
@@ -193,14 +195,15 @@ def _version(cursor: _Cursor) -> int:
     return version
 
 
-def _metadata(cursor: _Cursor, count: int) -> dict[str, object]:
-    metadata: dict[str, object] = {}
+def _each_once(cursor: _Cursor, count: int, what: str, read: Callable[[_Cursor, str], _T]) -> dict[str, _T]:
+    """Things by their names: `read` is called with each name, behind which the thing itself stands."""
+    found: dict[str, _T] = {}
     for i in range(count):
-        key = cursor.name(f"key {i + 1}")
-        if key in metadata:
-            raise cursor.fault(key, "each key once", _SECOND)
-        metadata[key] = _value(cursor, key)
-    return metadata
+        name = cursor.name(f"{what} {i + 1}")
+        if name in found:
+            raise cursor.fault(name, f"each {what} once", _SECOND)
+        found[name] = read(cursor, name)
+    return found
 
 
 def _value(cursor: _Cursor, key: str) -> object:
@@ -229,16 +232,6 @@ def _array(cursor: _Cursor, key: str) -> list[object] | LongArray:
         return LongArray("numbers", count)
     cursor.elements -= count
     return list(struct.unpack_from(f"<{count}{form}", cursor.data, at))
-
-
-def _tensors(cursor: _Cursor, count: int) -> tuple[Tensor, ...]:
-    tensors: dict[str, Tensor] = {}
-    for i in range(count):
-        name = cursor.name(f"tensor {i + 1}")
-        if name in tensors:
-            raise cursor.fault(name, "each tensor once", _SECOND)
-        tensors[name] = _tensor(cursor, name)
-    return tuple(tensors.values())
 
 
 def _tensor(cursor: _Cursor, name: str) -> Tensor:
