@@ -5,7 +5,6 @@ Pure: mappings in, a mapping out. The file's name serves messages, the preset's 
 
 import re
 from collections.abc import Mapping
-from shlex import quote
 
 from kvcalc.errors import KvcalcError, escape, shown
 from kvcalc.preset import model_from_preset
@@ -72,6 +71,8 @@ def preset_from_config(
 def _assumed(text: Config, model_type: str, *, assume_dense: bool) -> Family:
     """The plain family for a type that is not known, if the user asks for it and the file is plainly of that shape."""
     if not assume_dense:
+        from shlex import quote  # only on the way to an error
+
         own = "" if text.file[:1] == "<" else f" (`kvcalc preset {quote(text.file)} --assume-dense > my.yaml`)"
         hint = f"if every layer keeps full keys and values, --assume-dense{own}; otherwise {BY_HAND}"
         text.refuse(f"expected a known model type, got {shown(model_type)}", "model_type", hint=hint)
