@@ -115,18 +115,16 @@ class CacheTable:
 
     def _layers(self, layers: Sequence[Names], key: str) -> tuple[Layer, ...]:
         """Layers of caches. Nothing is returned once a problem was noted: the numbers would mean nothing."""
-        if self._top.problems:
+        if self._top.problems or not layers:
             return ()
         seen: Counter[str] = Counter()
         last: dict[str, Stored] = {}
-        made: dict[Layer, Layer] = {}
-        done: dict[Names, Layer] = {}  # layers of the same names are one object, unless a list makes them differ
+        made: dict[Layer, Layer] = {}  # equal layers are one object
+        done: dict[Names, Layer] = {}
+        # Layers of the same names are equal, unless a list makes them differ.
         plain = all(len(choices) == 1 for choices in self._stored.values())
         result = []
-        for names in layers:
-            if plain and names in done:
-                result.append(done[names])
-                continue
+        for names in dict.fromkeys(layers) if plain else layers:
             caches: list[Cache] = []
             for name in names:
                 if name.startswith(notation.SHARED):
@@ -146,7 +144,7 @@ class CacheTable:
             layer = tuple(caches)
             done[names] = made.setdefault(layer, layer)
             result.append(done[names])
-        return tuple(result)
+        return tuple(map(done.__getitem__, layers)) if plain else tuple(result)
 
 
 class _Fields:
