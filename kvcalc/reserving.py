@@ -82,8 +82,11 @@ class Plan(NamedTuple):
     """The reservation of one replica. It depends on no budget.
 
     `capacity`, of engines with one pool for all sequences, takes the bytes that each GPU has for the cache; `holds`
-    says whether such a budget is enough for what was asked, where that is more than a comparison of bytes. `values` are the engine's own keys of JSON, `facts` what was assumed or follows from flags, in words for people,
-    `log` the lines in which the engine reports these numbers.
+    says whether such a budget is enough for what was asked, where that is more than a comparison of bytes.
+    `peak` are bytes of the fullest GPU that are held for a while, where those are more than in the end, and must fit.
+    `most_sequences` is what one instance takes where that depends on the model or on flags. `values` are the engine's
+    own keys of JSON, `facts` what was assumed or follows from flags, in words for people, `log` the lines in which the
+    engine reports these numbers.
     """
 
     charges: tuple[Charge, ...]
@@ -93,10 +96,17 @@ class Plan(NamedTuple):
     log: tuple[str, ...] = ()
     capacity: Callable[[int], Capacity] | None = None
     holds: Callable[[int], bool] | None = None
+    peak: int = 0
+    most_sequences: int | None = None
+
+    @property
+    def needed(self) -> int:
+        """Bytes that the fullest GPU must have."""
+        return max(rank_bytes(self), self.peak)
 
     def fits(self, budget: int) -> bool:
         """Whether a budget for each GPU is enough."""
-        return rank_bytes(self) <= budget if self.holds is None else self.holds(budget)
+        return self.needed <= budget if self.holds is None else self.holds(budget)
 
 
 class Question(NamedTuple):
