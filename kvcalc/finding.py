@@ -121,10 +121,10 @@ def nearest_hint(name: str) -> str:
 
 
 def find_hub_id(hub_id: str) -> Entry | None:
-    """The preset that gives `hub_id` as its own; for a repository of GGUF files, that of the model it is named after."""
+    """The preset that gives `hub_id` as its own; of a repository of GGUF files, that of the model it is named after."""
     found = next((entry for entry, ids in _with_id(hub_id) if hub_id.lower() in ids), None)
     if found is None and hub_id.lower().endswith(_GGUF):
-        return _find_model_name(hub_id.split("/")[-1][: -len(_GGUF)])
+        return _find_model_name(hub_id.rsplit("/", maxsplit=1)[-1][: -len(_GGUF)])
     return found
 
 
