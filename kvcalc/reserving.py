@@ -5,7 +5,7 @@ sums over layers, stages and replicas, and the differences by rule, are made her
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from kvcalc.errors import KvcalcError
@@ -157,8 +157,9 @@ class Engine(NamedTuple):
 
     `formats` are the KV dtypes that it has, by our names. `asked` turns what its command line says into options and
     settings; it takes the program ("" for flags alone) and needs the model, whose limit may be a default. `model_of`
-    finds the model that a command names. `most_sequences` is what one instance can hold. `utilization` is the share of
-    the memory that it takes by default.
+    finds the model that a command names; `named` turns an engine's own name for it into one of the presets' names, or
+    whatever MODEL may be. `most_sequences` is what one instance can hold. `utilization` is the share of the memory that
+    it takes by default.
     """
 
     name: str
@@ -170,6 +171,7 @@ class Engine(NamedTuple):
     model_of: Callable[[str, Read], str | None] = model_flag
     most_sequences: int | None = None
     utilization: Share = Share(1, 1)
+    named: Callable[[str, Sequence[str]], str] | None = None
 
 
 class Held(NamedTuple):
