@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kvcalc import engines
 from kvcalc.errors import KvcalcError, escape, nearest, shown
+from kvcalc.finding import entries
 from kvcalc.flags import Read, read_flags
 from kvcalc.reserving import Engine
 from kvcalc.versions import Version, pick
@@ -31,8 +32,11 @@ class Launch(NamedTuple):
 
     @property
     def model(self) -> str | None:
-        """The model that the command names."""
-        return self.engine.model_of(self.program, self.read)
+        """The model that the command names, as MODEL may be given."""
+        model = self.engine.model_of(self.program, self.read)
+        if model is None or self.engine.named is None:
+            return model
+        return self.engine.named(model, [entry.name for entry in entries()])
 
 
 def _module_names() -> list[str]:
@@ -78,11 +82,15 @@ def launch(engine: str | None, words: Sequence[str] | None) -> Launch:
                 f"such as {' or '.join(e.flags.programs[0] for e in all_engines() if e.flags.programs)}; "
                 "before flags alone, name the engine: --engine NAME",
             )
-        started = _Started(stated, "", tuple(words or ()), {})
+        flags, env = list(words or ()), {}
+        while flags and (assignment := _ASSIGNMENT.fullmatch(flags[0])):
+            env[assignment[1]] = assignment[2]
+            del flags[0]
+        started = _Started(stated, "", tuple(flags), env)
     row, warning = pick(started.engine.versions, version or None, started.engine.name)
     read = read_flags(started.words, started.engine.flags, started.env, started.engine.name)
     warnings = (*read.warnings, *([warning] if warning else ()))
-    return Launch(started.engine, row, version or None, started.program, read, warnings)
+    return Launch(started.engine, row, version or None, started.program, read._replace(version=row), warnings)
 
 
 class _Started(NamedTuple):

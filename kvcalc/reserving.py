@@ -5,8 +5,8 @@ sums over layers, stages and replicas, and the differences by rule, are made her
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
@@ -82,9 +82,11 @@ class Plan(NamedTuple):
     """The reservation of one replica. It depends on no budget.
 
     `capacity`, of engines with one pool for all sequences, takes the bytes that each GPU has for the cache; `holds`
-    says whether such a budget is enough for what was asked, where that is more than a comparison of bytes. `values`
-    are the engine's own keys of JSON, `facts` what was assumed or follows from flags, in words for people,
-    `log` the lines in which the engine reports these numbers.
+    says whether such a budget is enough for what was asked, where that is more than a comparison of bytes.
+    `peak` are bytes of the fullest GPU that are held for a while, where those are more than in the end, and must fit.
+    `most_sequences` is what one instance takes where that depends on the model or on flags. `values` are the engine's
+    own keys of JSON, `facts` what was assumed or follows from flags, in words for people, `log` the lines in which the
+    engine reports these numbers.
     """
 
     charges: tuple[Charge, ...]
@@ -94,21 +96,36 @@ class Plan(NamedTuple):
     log: tuple[str, ...] = ()
     capacity: Callable[[int], Capacity] | None = None
     holds: Callable[[int], bool] | None = None
+    peak: int = 0
+    most_sequences: int | None = None
+
+    @property
+    def needed(self) -> int:
+        """Bytes that the fullest GPU must have."""
+        return max(rank_bytes(self), self.peak)
 
     def fits(self, budget: int) -> bool:
         """Whether a budget for each GPU is enough."""
-        return rank_bytes(self) <= budget if self.holds is None else self.holds(budget)
+        return self.needed <= budget if self.holds is None else self.holds(budget)
+
+
+Group: TypeAlias = tuple[int, Cache, Cache, int]  # stage, one rank's part of a cache, the whole cache, copies
 
 
 class Question(NamedTuple):
     """A request put to one version of an engine. `knobs` are its own settings, from flags; what is not there has its
-    default.
+    default. `groups`: equal caches, where they were counted already.
     """
 
     request: Request
     placement: Placement
     version: Version
     knobs: Mapping[str, object] = {}
+    groups: tuple[Group, ...] = ()
+
+    def counted(self) -> "Question":
+        """The same question, whose equal caches need not be counted again for another number of tokens."""
+        return self._replace(groups=_groups(self))
 
     @property
     def sequences(self) -> int:
@@ -140,8 +157,9 @@ class Engine(NamedTuple):
 
     `formats` are the KV dtypes that it has, by our names. `asked` turns what its command line says into options and
     settings; it takes the program ("" for flags alone) and needs the model, whose limit may be a default. `model_of`
-    finds the model that a command names. `most_sequences` is what one instance can hold. `utilization` is the share of
-    the memory that it takes by default.
+    finds the model that a command names; `named` turns an engine's own name for it into one of the presets' names, or
+    whatever MODEL may be. `most_sequences` is what one instance can hold. `utilization` is the share of the memory that
+    it takes by default.
     """
 
     name: str
@@ -153,6 +171,7 @@ class Engine(NamedTuple):
     model_of: Callable[[str, Read], str | None] = model_flag
     most_sequences: int | None = None
     utilization: Share = Share(1, 1)
+    named: Callable[[str, Sequence[str]], str] | None = None
 
 
 class Held(NamedTuple):
@@ -168,10 +187,6 @@ class Held(NamedTuple):
 def held(question: Question) -> list[Held]:
     """The caches of one replica, equal ones together, in order of first occurrence."""
     request = question.request
-    counts: Counter[tuple[int, Cache, Cache]] = Counter()
-    for placed, layer in zip(question.placement.layers, request.model.layers, strict=True):
-        for cache, whole in zip(placed.caches, layer, strict=True):
-            counts[placed.stage, cache, whole] += 1
     return [
         Held(
             stage,
@@ -180,8 +195,16 @@ def held(question: Question) -> list[Held]:
             copies,
             copies * question.sequences * size(whole, request.context, request.widths, request.encoder_tokens),
         )
-        for (stage, cache, whole), copies in counts.items()
+        for stage, cache, whole, copies in question.groups or _groups(question)
     ]
+
+
+def _groups(question: Question) -> tuple[Group, ...]:
+    counts: Counter[tuple[int, Cache, Cache]] = Counter()
+    for placed, layer in zip(question.placement.layers, question.request.model.layers, strict=True):
+        for cache, whole in zip(placed.caches, layer, strict=True):
+            counts[placed.stage, cache, whole] += 1
+    return tuple((*key, copies) for key, copies in counts.items())
 
 
 def without_tp(question: Question, engine: str) -> None:

@@ -55,13 +55,13 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
     model = _load(source if source is not None else started.model, given)
     stated = started.engine.asked(started.program, started.read, model)
     size = measure(request_of(model, given, stated.options))
-    question = Question(size.request, size.placement, started.version, stated.knobs)
+    question = Question(size.request, size.placement, started.version, stated.knobs).counted()
     reservation = reserve(started.engine, question)
     capacity = reservation.plan.capacity
     holding = Holding(
-        reservation.reserved_per_gpu,
+        reservation.plan.needed,
         lambda sequences, tokens, free: started.engine.plan(question.at(sequences, tokens)).fits(free),
-        started.engine.most_sequences,
+        reservation.plan.most_sequences or started.engine.most_sequences,
         None if capacity is None else lambda free: capacity(free).tokens,
     )
     warnings = (*started.warnings, *stated.warnings, *reservation.plan.warnings)
