@@ -47,8 +47,8 @@ def plan(question: Question) -> Plan:
     run, layers = run_of(question), _layers(question)
     groups = _groups(layers, run)
     charges = tuple(_charge(group, copies, run) for group, copies in groups.items())
-    at = [_live(groups, moment, run.sequences) for moment in run.moments()]
-    live, peak = at[0].total(), max(max(bytes_of.values()) for bytes_of in at)
+    moments = [_live(groups, moment, run.sequences) for moment in run.moments()]
+    live, end, peak = moments[0].total(), _fullest(moments[0]), max(map(_fullest, moments))
     values: dict[str, int | str | bool | None] = {
         "cache_class": cache_class(question.request.model, run),
         "layer_classes": _classes(layers, run),
@@ -58,9 +58,17 @@ def plan(question: Question) -> Plan:
         "held_bytes_total": live if question.request.layout.dp == 1 else _live_of_all(question, groups, run),
         "peak_bytes_per_gpu": peak,
     }
-    views = live if live != sum(charge.bytes for charge in charges) else 0
-    facts, warnings = _facts(question, run, values, views), _warnings(question, run)
-    return Plan(charges, values, tuple(facts), tuple(warnings), peak=peak)
+    facts = [*_facts(question, run, values)]
+    if live != sum(charge.bytes for charge in charges):
+        facts.append(f"{live:,} B of storage live, since a window is a view of all that the last forward attended to")
+    if peak > end:
+        facts.append(f"up to {peak:,} B on one GPU before, which is what must fit")
+    return Plan(charges, values, tuple(facts), tuple(_warnings(question, run)), peak=peak)
+
+
+def _fullest(stages: Counter[int]) -> int:
+    """Bytes of the stage that holds most."""
+    return max(stages.values(), default=0)
 
 
 def _layers(question: Question) -> Layers:
@@ -151,16 +159,20 @@ def _classes(layers: Layers, run: Run) -> str:
     return ", ".join(f"{copies} {name}" for name, copies in counts.items())
 
 
-def _facts(question: Question, run: Run, values: Mapping[str, object], views: int) -> Iterator[str]:
-    """`views`: bytes of storage that live where they are not those of the tensors."""
-    prompt, chunk = run.tokens - run.decoded, run.settings.prefill_chunk_size
+def _facts(question: Question, run: Run, values: Mapping[str, object]) -> Iterator[str]:
+    """Which classes hold the cache, and what of the numbers depends on how its tokens came."""
+    model, chunk = question.request.model, run.settings.prefill_chunk_size
+    if model.model_type is None:
+        yield "no model type is stated: the kinds of caches alone decide"
     if values["cache_class"]:
         yield f"{values['cache_class']}: {values['layer_classes']}"
-    came = f"{many(prompt, 'token')} prefilled " + (f"in chunks of {chunk:,}" if chunk else "at once")
-    yield came + (f", {run.decoded:,} decoded one by one" if run.decoded else " (of them, max_new_tokens one by one)")
-    if views:
-        yield f"{views:,} B of storage live, since a window is a view of all that the last forward attended to"
-    if any(isinstance(c, Recurrent) and c.kind == "rglru" for c in question.request.model.distinct_caches):
+    windows = any(isinstance(c, Attention) and c.reach in {"sliding", "chunked"} for c in model.distinct_caches)
+    if run.decoded or run.quantised or (windows and not run.static):
+        came = f"{many(run.tokens - run.decoded, 'token')} came " + (f"in chunks of {chunk:,}" if chunk else "at once")
+        yield f"{came}, {run.decoded:,} one by one (max_new_tokens)"
+    if run.quantised and run.quantised.rest:
+        yield f"{run.quantised.rest:,} of at most {run.quantised.residual - 1:,} tokens wait to be quantised"
+    if any(isinstance(c, Recurrent) and c.kind == "rglru" for c in model.distinct_caches):
         yield "states are kept by the modules, beside the cache"
 
 
