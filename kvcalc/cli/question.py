@@ -55,7 +55,7 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
     model = _load(source if source is not None else started.model, given)
     stated = started.engine.asked(started.program, started.read, model)
     size = measure(request_of(model, given, stated.options))
-    question = Question(size.request, size.placement, started.version, stated.knobs)
+    question = Question(size.request, size.placement, started.version, stated.knobs).counted()
     reservation = reserve(started.engine, question)
     capacity = reservation.plan.capacity
     holding = Holding(
