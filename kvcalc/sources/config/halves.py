@@ -61,7 +61,7 @@ def _whisper_cross(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG
 
 def _mllama_layers(config: Config) -> list[str]:
     """Llama 3.2 Vision: the layers listed look at the image alone; the layer count includes them."""
-    chosen = config.integers("cross_attention_layers", 0, config.layers() - 1)
+    chosen = config.indices("cross_attention_layers", 0, config.layers() - 1)
     if chosen is None:
         chosen = [3, 8, 13, 18, 23, 28, 33, 38]  # MllamaTextConfig
     where = set(chosen)

@@ -6,11 +6,12 @@ of the classes of transformers 5.24.0.
 """
 
 import re
+from typing import NoReturn
 
 from kvcalc.errors import shown
 from kvcalc.sources.config.lookup import BY_HAND, Config
 
-__all__ = ["check", "suspicious"]
+__all__ = ["check", "refuse_unknown", "suspicious"]
 
 _FRAGMENTS = re.compile(
     r"attn|attention|window|sliding|swa|chunk|kv|cache|head|layer|pattern|mamba|ssm|conv|state|latent|lora|rope_dim"
@@ -88,6 +89,11 @@ def suspicious(key: str) -> bool:
     )
 
 
+def refuse_unknown(config: Config, key: str) -> NoReturn:
+    hint = f"if {shown(key)} does not change the cache, take it out of a copy of the file; otherwise {BY_HAND}"
+    config.expected("a key whose effect on the cache is known", key, hint=hint)
+
+
 def check(config: Config) -> None:
     """Refuse a configuration with a key that could change the cache and that nothing has asked for."""
     for key, value in config.data.items():
@@ -97,10 +103,6 @@ def check(config: Config) -> None:
             continue
         if key in config.defaults and config.defaults[key] == value:
             continue
-        config.expected(
-            "a key whose effect on the cache is known",
-            key,
-            hint=f"if {shown(key)} does not change the cache, take it out of a copy of the file; otherwise {BY_HAND}",
-        )
+        refuse_unknown(config, key)
     for child in config.children.values():
         check(child)

@@ -8,7 +8,7 @@ from kvcalc.sources.config import naming
 from kvcalc.sources.config.defaults import class_defaults
 from kvcalc.sources.config.lookup import Config
 
-__all__ = ["Part", "language_config", "language_part"]
+__all__ = ["Part", "language_config", "language_part", "nested_keys"]
 
 # Where the language part of a model stands: vision and speech models wrap it (InternVL, VILA, DeepSeek-VL2, Omni).
 _NESTED = ("text_config", "llm_config", "llm_cfg", "language_config", "thinker_config")
@@ -36,36 +36,55 @@ def language_part(config: Mapping[str, object], file: str) -> Part:
     """The part that describes the decoder: a vision tower has layers and heads of its own, which are not meant."""
     part = Part(config, (), ())
     for _ in range(_MOST_NESTED):
-        nested = [key for key in _nested_keys(part.data) if part.data.get(key)]
+        nested = [key for key in nested_keys(part.data) if part.data.get(key)]
         if not nested:
             break
-        inner = part.data[nested[0]]
+        here, inner = Config(part.data, file, path=part.path), part.data[nested[0]]
         if not isinstance(inner, dict):
-            Config(part.data, file, path=part.path).expected("a mapping", nested[0])
+            here.expected("a mapping", nested[0])
+        for key in nested[1:]:
+            if part.data[key] != inner:
+                here.refuse(f"expected one configuration of a language model, and {nested[0]} is another", key)
         part = Part(inner, (*part.path, nested[0]), (part.data, *part.around))
     return part
 
 
-def _nested_keys(data: Mapping[str, object]) -> tuple[str, ...]:
+def nested_keys(data: Mapping[str, object]) -> tuple[str, ...]:
     """T5Gemma has its halves under `encoder` and `decoder`; elsewhere a `decoder` is no language part."""
     return ("decoder", *_NESTED) if str(data.get("model_type")).startswith("t5gemma") else _NESTED
 
 
 def _model_type(part: Part, outer: Config) -> str:
     """The type of the language part: what it calls itself, else what the model around it implies."""
+    here = Config(part.data, outer.file, path=part.path)
+    for architecture in (name for data in (part.data, *part.around) for name in _architectures(data)):
+        if naming.only_encodes(architecture):
+            here.refuse(f"expected a model with a decoder, got {shown(architecture)}: it only encodes", "architectures")
     found = next((found for data in (part.data, *part.around) if (found := _called(data, outer))), None)
     if found is None or not found.isprintable() or len(found) > _LONGEST_NAME:
+        _refuse_quantisation(outer)
         outer.expected("the name of a model type", "model_type")
     reason = naming.refusal(found)
     if reason is not None:
         text = f"expected a model type whose cache can be described, got {shown(found)}: {reason}"
-        Config(part.data, outer.file, path=part.path).refuse(text, "model_type")
+        here.refuse(text, "model_type")
     return found
 
 
+def _refuse_quantisation(outer: Config) -> None:
+    """Say so where the file is not the configuration but the hf_quant_config.json that ModelOpt puts beside it."""
+    if isinstance(outer.data.get("quantization"), dict) and "producer" in outer.data:
+        hint = "give the config.json beside it, or their folder: both are read then"
+        outer.refuse("expected a model's configuration, got the quantisation of one", hint=hint)
+
+
+def _architectures(data: Mapping[str, object]) -> list[str]:
+    listed = data.get("architectures")
+    return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+
+
 def _called(data: Mapping[str, object], outer: Config) -> str | None:
-    called, listed = data.get("model_type"), data.get("architectures")
+    called, listed = data.get("model_type"), _architectures(data)
     if called is not None and not isinstance(called, str):
         outer.expected("the name of a model type", "model_type")
-    first = listed[0] if isinstance(listed, list) and listed else None
-    return naming.resolved(called, first if isinstance(first, str) else None)
+    return naming.resolved(called, listed[0] if listed else None)

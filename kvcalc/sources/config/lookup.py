@@ -5,19 +5,29 @@ A missing key is not a null key: a missing one takes the class default of the mo
 return None for both a null and a key that is missing without a default.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from kvcalc.errors import KvcalcError, Problem, escape, shown
 from kvcalc.reading import MOST_NUMBER, between, is_integer
 
-__all__ = ["BY_HAND", "LAYERS", "MOST_FILE_LAYERS", "Config"]
+__all__ = ["BY_HAND", "DRAFTS", "LAYERS", "MOST_FILE_LAYERS", "Config"]
 
 MOST_FILE_LAYERS = 1024  # several times the deepest published model; what a hostile file may cost in time
 
 BY_HAND = "start from a model like it, `kvcalc preset NAME > my.yaml`, correct that and size my.yaml"
 
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers")
+
+# How many draft layers there are: the first stated counts. MiniMax-M3 says 1 here and 7 modules, EXAONE 4.5 says both
+# of the first and the third.
+DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "_num_mtp_layers", "num_mtp_layers", "num_mtp_modules")
+
+# Other names for layers, heads and width that a class of transformers 5.24.0 reads beside its own and the usual ones.
+_ALSO_READ = {
+    "bloom": ("n_embed",), "exaone": ("num_layers",), "falcon": ("n_embed",), "step3p5": ("num_attention_groups",),
+}  # fmt: skip
 
 
 class Config:
@@ -37,6 +47,7 @@ class Config:
         self.defaults = defaults or {}
         self.root = data if root is None else root
         self.understood: set[str] = set()
+        self.filled: dict[str, object] = {}  # class defaults that were used, in the order of their use
         self.children: dict[str, Config] = {}
 
     def refuse(self, text: str, *key: str | int, hint: str = BY_HAND) -> NoReturn:
@@ -50,16 +61,29 @@ class Config:
         """Count keys as understood that this model type carries and does not use."""
         self.understood.update(keys)
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Look-ups that may fail and whose answers do not count: only so that their keys are understood."""
+        filled = dict(self.filled)
+        with suppress(KvcalcError):
+            yield
+        self.filled = filled
+
     def get(self, *keys: str) -> tuple[str, object]:
-        """The first of several spellings that is stated and not null, else the class default; with its key."""
+        """The first of several spellings that is stated and not null, else the class default; with its key.
+
+        A null counts under the first spelling and under those of the class, which reads no other.
+        """
         self.understood.update(keys)
-        stated = [key for key in keys if key in self.data]
-        for key in stated:
-            if self.data[key] is not None:
+        for key in keys:
+            if self.data.get(key) is not None:
                 return key, self.data[key]
-        if stated:
-            return stated[0], None
-        return next(((key, self.defaults[key]) for key in keys if key in self.defaults), (keys[0], None))
+        own = next((key for key in keys if key in self.defaults), None)
+        null = next((key for key in keys if key in self.data and (own is None or key in (keys[0], own))), None)
+        if null is not None or own is None:
+            return null or keys[0], None
+        self.filled[own] = self.defaults[own]
+        return own, self.defaults[own]
 
     def integer(self, *keys: str, low: int = 1) -> int | None:
         """A whole number under one of several spellings, which must agree where more than one is stated."""
@@ -79,6 +103,15 @@ class Config:
         if value is None:
             self.expected(between(low, MOST_NUMBER), keys[0])
         return value
+
+    def own(self, *keys: str) -> tuple[str, ...]:
+        """`keys`, unless what is stated has a name that the class of this type does not read, but would ignore."""
+        key, value = self.get(*keys)
+        read = (keys[0], *self.defaults, *_ALSO_READ.get(self.model_type, ()))
+        if value is not None and self.defaults and key not in read:
+            name = next((name for name in keys if name in self.defaults), keys[0])
+            self.expected(f"{name} instead, which {self.model_type} reads", key)
+        return keys
 
     def flag(self, key: str, *, default: bool = False) -> bool:
         _, value = self.get(key)
@@ -112,6 +145,15 @@ class Config:
                 self.refuse(f"expected {between(low, most)}, got {shown(value)}", key, at)
         return values  # type: ignore[return-value]  # each entry was looked at
 
+    def indices(self, key: str, low: int, most: int) -> list[int] | None:
+        """Numbers of layers, each of which is listed once."""
+        values, seen = self.integers(key, low, most), set()
+        for at, value in enumerate(values or ()):
+            if value in seen:
+                self.refuse(f"expected each layer once, got {value} again", key, at)
+            seen.add(value)
+        return values
+
     def words(self, *keys: str) -> list[str] | None:
         values = self.array(*keys)
         for at, value in enumerate(values or ()):
@@ -120,24 +162,36 @@ class Config:
         return values  # type: ignore[return-value]  # as above
 
     def inner(self, key: str) -> "Config | None":
-        """The mapping under `key`, to look things up in; None where it is missing, null or empty."""
-        _, value = self.get(key)
-        if not value:
-            return None
+        """The mapping under `key`, to look things up in; None where it is missing, null or empty and has no default."""
+        self.understood.add(key)
+        value, own = self.data.get(key) or {}, self.defaults.get(key)
         if not isinstance(value, dict):
             self.expected("a mapping", key)
+        if not value and not own:
+            return None
         if key not in self.children:
-            self.children[key] = Config(value, self.file, path=(*self.path, key), root=self.root)
+            defaults = own if isinstance(own, dict) else None
+            self.children[key] = Config(value, self.file, path=(*self.path, key), defaults=defaults, root=self.root)
         return self.children[key]
 
+    def all_filled(self) -> Iterator[tuple[str, object]]:
+        """Class defaults that were used, here and in the mappings inside, by their dotted keys."""
+        yield from self.filled.items()
+        for name, child in self.children.items():
+            yield from ((f"{name}.{key}", value) for key, value in child.all_filled())
+
     def layers(self, keys: Sequence[str] = LAYERS) -> int:
-        count = self.number(*keys)
+        count = self.number(*self.own(*keys))
         if count > MOST_FILE_LAYERS:
             self.expected(f"at most {MOST_FILE_LAYERS:,} layers", self.get(*keys)[0])
         return count
 
     def per_layer(self, key: str, entries: Sequence[object], count: int | None = None) -> None:
-        """Refuse a list that says nothing about some of the layers. A longer one may: the rest are draft layers."""
+        """Refuse a list that has not one entry for each layer, and perhaps one for each draft layer after them.
+
+        transformers 5.24.0 refuses any other length (validate_layer_type in configuration_utils.py).
+        """
+        drafted = next((self.data[name] for name in DRAFTS if self.data.get(name)), 0) if count is None else 0
         count = self.layers() if count is None else count
-        if len(entries) < count:
+        if len(entries) != count and len(entries) - count != drafted:
             self.refuse(f"expected {count} entries, one for each layer, got {len(entries)}", key)
