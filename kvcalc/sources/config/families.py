@@ -53,7 +53,9 @@ _INDEXED = _LATENT._replace(
     draft=drafts.repeated("latent", "indexer"),
 )
 
-_GEMMA4 = Family(k.as_listed(k.every(6)), caches={"sliding": n.sliding, "full": s.gemma4_full}, share=s.gemma_sharing)
+_GEMMA4 = Family(
+    y.full_at_last(k.as_listed(k.every(6))), caches={"sliding": n.sliding, "full": s.gemma4_full}, share=s.gemma_sharing
+)
 
 _MAMBA2_WORDS: Mapping[str, Names] = {"full": ("full",), "linear": ("mamba2",), NONE: ()}
 _BAMBA_STATE = n.mamba2(("mamba_n_heads",), ("mamba_d_head",), n.expanded)
@@ -118,8 +120,9 @@ def _mla_or_plain(config: Config) -> Family:
     The class of transformers knows no such model, vLLM goes by the rank and the widths of the heads (deepseek_v2.py),
     the remote code by the flag: a file in which those do not say the same is refused.
     """
-    if config.get("kv_lora_rank")[1] is not None:
+    if config.data.get("kv_lora_rank", "") is not None:
         return _LATENT
+    config.ignore("kv_lora_rank")
     if config.flag("use_mla"):
         config.expected("false beside a kv_lora_rank of null", "use_mla")
     for key in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"):
@@ -140,7 +143,8 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     "qwen2_moe": _listed(k.by_window_layers(lambda i, most: i < most and i % 2 == 0)),
     **dict.fromkeys(("gemma2", "vaultgemma", "gpt_oss"), _ALTERNATE),
     **dict.fromkeys(("gemma3_text",), _EVERY_6TH),
-    **dict.fromkeys(("olmo3", "exaone4", "exaone_moe", "exaone4_5_text"), _EVERY_4TH),
+    **dict.fromkeys(("exaone4", "exaone_moe", "exaone4_5_text"), _EVERY_4TH),
+    "olmo3": _listed(k.every(4)),
     # Command R7B also says "layer_switch": 4 and "order_of_interleaved_layers": "local_attn_first".
     "cohere2": _EVERY_4TH._replace(ignored=("layer_switch", "order_of_interleaved_layers")),
     **dict.fromkeys(("cwm", "granite_swa", "granitemoe_swa"), _listed(k.cycle("full", *["sliding"] * 3))),
@@ -206,7 +210,7 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     "granitemoehybrid": Family(k.as_listed(k.all_of("linear"), "layer_types", "layers_block_type"), _MAMBA2_WORDS,
                                caches={"mamba2": _BAMBA_STATE}),
     "nemotron_h": Family(
-        k.lettered("hybrid_override_pattern", _NEMOTRON_LETTERS, y.block_types), _MAMBA2_WORDS,
+        k.lettered("hybrid_override_pattern", _NEMOTRON_LETTERS, y.block_types, y.BLOCK_LISTS), _MAMBA2_WORDS,
         caches={"mamba2": n.mamba2(("mamba_num_heads",), ("mamba_head_dim",))},
         draft=drafts.patterned(_NEMOTRON_LETTERS, k.SPELLINGS),
     ),

@@ -41,11 +41,12 @@ def _bart_input(config: Config) -> Fields:
 def _t5_layers(config: Config) -> list[str]:
     """T5: as many decoder layers as encoder layers where the file does not say (T5Config)."""
     count = config.get("num_decoder_layers")[1]
-    return k.all_of("full", "num_decoder_layers" if count is not None else "num_layers")(config)
+    keys = ("num_decoder_layers",) if count is not None else ("num_layers", "num_hidden_layers")
+    return k.all_of("full", *keys)(config)
 
 
 def _t5_heads(config: Config) -> Fields:
-    queries = config.number("num_heads")
+    queries = config.number("num_heads", "num_attention_heads")
     return {"heads": queries, "kv_heads": queries, "head_dim": config.number("d_kv")}
 
 

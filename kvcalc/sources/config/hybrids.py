@@ -79,8 +79,9 @@ def compressed(ratio: int) -> Numbers:
 def zamba_heads(config: Config) -> Fields:
     """Zamba: attention sees the hidden state and the embedding side by side (ZambaConfig)."""
     queries = n.query_heads(config)
-    inner = config.integer("attention_hidden_size") or 2 * n.width(config)
-    dim = config.integer("attention_head_dim") or max(inner // queries, 1)
+    dim = config.integer("attention_head_dim") or n.head_dim(config, queries, 2)
+    if config.integer("attention_hidden_size") not in (None, dim * queries):
+        config.expected(f"{dim * queries}, the size of all heads together", "attention_hidden_size")
     config.ignore("kv_channels", "num_query_groups")
     return {"heads": queries, "kv_heads": n.grouped(config, queries), "head_dim": dim}
 

@@ -66,20 +66,26 @@ def cycle(*words: str) -> Kinds:
     return lambda config: list(itertools.islice(itertools.cycle(words), config.layers()))
 
 
-def every(period: int, *keys: str, word: str = "sliding", last: str = "full") -> Kinds:
-    """Full where (index + 1) is a multiple of the period, which `keys` may state: `sliding_window_pattern: 6`.
+def every(period: int, key: str = "", *echoes: str, word: str = "sliding", last: str = "full") -> Kinds:
+    """Full where (index + 1) is a multiple of the period, which `key` may state: `sliding_window_pattern: 6`.
 
-    EXAONE 4 states it as a string, `LLLG`, which repeats from the first layer; the last layer is always full.
+    `echoes` are keys that repeat it and that nothing reads. EXAONE 4 states it as a string, `LLLG`, which repeats from
+    the first layer; the last layer is always full.
     """
 
     def kinds(config: Config) -> list[str]:
-        key, value = config.get(*keys) if keys else ("", None)
+        value = config.get(key)[1] if key else None
         if isinstance(value, str):
             if not value or set(value) - {"L", "G"}:
                 config.expected("a pattern of the letters L and G", key)
             letters = [{"L": word, "G": last}[letter] for letter in value[:MOST_FILE_LAYERS]]
             return [*cycle(*letters)(config)[:-1], last]
+        if value is None and key in config.data and key not in config.nulls:
+            config.expected("how often a layer is full", key)
         n = period if value is None else config.number(key)
+        for echo in echoes:
+            if config.integer(echo) not in (None, n):
+                config.expected(f"{n}, the period of full layers", echo)
         return [word if (i + 1) % n else last for i in range(config.layers())]
 
     return kinds
@@ -121,22 +127,29 @@ def _spelt(config: Config, key: str, spellings: Mapping[str, str]) -> list[str]:
 
 def window(config: Config) -> int | None:
     """The window in tokens, or None where there is none or where it is switched off."""
-    if not config.flag("use_sliding_window", default=True):  # beats any window: Qwen2.5 states 131072 beside it
-        config.ignore(*WINDOWS, "max_window_layers")
+    switched_off = not config.flag("use_sliding_window", default=True)
+    if switched_off and (not config.defaults or "use_sliding_window" in config.defaults):
+        config.ignore(*WINDOWS, "max_window_layers")  # beats any window: Qwen2.5 states 131072 beside it
         return None
     _, value = config.get(*WINDOWS)
     if value in (None, 0, -1) or value is False:
         return None
+    if switched_off:
+        config.expected(f"true, since {config.model_type} has no such switch and a window", "use_sliding_window")
     return config.number(*WINDOWS)
 
 
 def windowed(inner: Kinds) -> Kinds:
-    """`inner`, in which no layer slides where the window is null or switched off."""
+    """`inner`, in which no layer slides where the window is null or switched off: a list must not say that one does."""
 
     def kinds(config: Config) -> list[str]:
-        if window(config) is None:
-            return ["full" if word == "sliding" else word for word in inner(config)]
-        return inner(config)
+        words = inner(config)
+        if window(config) is not None:
+            return words
+        if "sliding" in words and config.data.get("layer_types"):
+            key = next((key for key in WINDOWS if key in config.data), WINDOWS[0])
+            config.expected("the window of the sliding layers in layer_types", key)
+        return ["full" if word == "sliding" else word for word in words]
 
     return kinds
 
@@ -205,8 +218,11 @@ def as_flagged(key: str, words: Sequence[str | None], otherwise: Kinds | None = 
     return kinds
 
 
-def lettered(key: str, letters: Mapping[str, str], otherwise: Kinds) -> Kinds:
-    """One letter for each layer: `hybrid_override_pattern` of Nemotron-H. Its length is the number of layers."""
+def lettered(key: str, letters: Mapping[str, str], otherwise: Kinds, lists: Sequence[str]) -> Kinds:
+    """One letter for each layer: `hybrid_override_pattern` of Nemotron-H. Its length is the number of layers.
+
+    `lists` are the keys that `otherwise` reads; where one is stated too, both must say the same.
+    """
 
     def kinds(config: Config) -> list[str]:
         pattern = config.text(key)
@@ -220,7 +236,10 @@ def lettered(key: str, letters: Mapping[str, str], otherwise: Kinds) -> Kinds:
         stated = config.integer("num_hidden_layers")
         if stated is not None and stated != len(pattern):
             config.refuse(f"expected {stated} letters, one for each layer, got {len(pattern)}", key)
-        return [letters[letter] for letter in pattern]
+        words = [letters[letter] for letter in pattern]
+        if any(config.data.get(listed) for listed in lists) and otherwise(config) != words:
+            config.expected("the same layers as the list beside it", key)
+        return words
 
     return kinds
 

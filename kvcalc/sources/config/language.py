@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from kvcalc.errors import shown
 from kvcalc.sources.config import naming
-from kvcalc.sources.config.defaults import class_defaults
+from kvcalc.sources.config.defaults import class_defaults, nulls
 from kvcalc.sources.config.lookup import Config
 
 __all__ = ["Part", "language_config", "language_part", "nested_keys"]
@@ -28,8 +28,15 @@ def language_config(config: Mapping[str, object], file: str) -> tuple[Part, Conf
     """The language part, and look-ups in it that know its type and the defaults of that type."""
     part = language_part(config, file)
     model_type = _model_type(part, Config(config, file))
-    defaults = class_defaults(model_type)
-    return part, Config(part.data, file, path=part.path, model_type=model_type, defaults=defaults, root=config)
+    return part, Config(
+        part.data,
+        file,
+        path=part.path,
+        model_type=model_type,
+        defaults=class_defaults(model_type),
+        nulls=nulls(model_type),
+        root=config,
+    )
 
 
 def language_part(config: Mapping[str, object], file: str) -> Part:

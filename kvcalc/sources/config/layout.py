@@ -48,6 +48,7 @@ class Family(NamedTuple):
 def described(config: Config, family: Family) -> Fields:
     """The part of a preset that describes the cache: heads, layers, draft and caches."""
     config.ignore(*family.ignored)
+    _check_causal(config)
     _check_halves(config, family)
     layers = [_names(config, family, word) for word in family.kinds(config)]
     if family.share is not None:
@@ -65,6 +66,14 @@ def described(config: Config, family: Family) -> Fields:
             with config.aside():  # only so that the keys of a cache that no layer has count as understood
                 numbers(config, where)
     return fields | ({"caches": caches} if caches else {})
+
+
+def _check_causal(config: Config) -> None:
+    """Refuse a model that reads in both directions, and so computes everything anew: embedding models say so."""
+    if not config.flag("is_causal", default=True):
+        config.expected("true: a model that reads in both directions keeps no cache", "is_causal")
+    if config.get("use_bidirectional_attention")[1] not in (None, False, "vision"):  # of image tokens alone
+        config.expected("a model that reads from left to right", "use_bidirectional_attention")
 
 
 def _check_halves(config: Config, family: Family) -> None:

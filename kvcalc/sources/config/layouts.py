@@ -1,14 +1,16 @@
 """Layouts of single classes: what each does where a file has no list of layers, or lists them in a way of its own."""
 
 from kvcalc.errors import shown
-from kvcalc.sources.config.kinds import SPELLINGS, as_listed, at_indices, every, window
+from kvcalc.sources.config.kinds import SPELLINGS, Kinds, as_listed, at_indices, every, window
 from kvcalc.sources.config.lookup import MOST_FILE_LAYERS, Config
 from kvcalc.sources.config.special import block_group
 
 __all__ = [
+    "BLOCK_LISTS",
     "block_types",
     "cohere_layers",
     "flint_layers",
+    "full_at_last",
     "griffin_layers",
     "inkling_layers",
     "lfm3_layers",
@@ -98,6 +100,11 @@ def ratios(config: Config) -> list[str]:
     return [str(ratio) for ratio in listed[: config.layers()]]
 
 
+def full_at_last(inner: Kinds) -> Kinds:
+    """Gemma 4: the last layer is made a full one, whatever the list says (Gemma4TextConfig)."""
+    return lambda config: [*inner(config)[:-1], "full"]
+
+
 def muse_layers(config: Config) -> list[str]:
     """Muse: full attention on the last layer and every fourth one before it (MuseGlimmerTextConfig)."""
     count = config.layers()
@@ -161,17 +168,23 @@ def griffin_layers(config: Config) -> list[str]:
     return [words.get(block[i % len(block)], block[i % len(block)]) for i in range(config.layers())]
 
 
+BLOCK_LISTS = ("layers_block_type", "layer_types")
+
+
 def block_types(config: Config) -> list[str]:
     """Nemotron-H: a list of blocks, whose length is the number of layers where none is stated (Nemotron 3 Ultra)."""
-    listed = config.words("layers_block_type", "layer_types")
-    if listed is None:
+    lists = {key: words for key in BLOCK_LISTS if (words := config.words(key)) is not None}
+    spelt = {key: [SPELLINGS.get(word, word) for word in words] for key, words in lists.items()}
+    if not spelt:
         config.expected("a letter for each layer, or layers_block_type", "hybrid_override_pattern")
+    (first, listed), *rest = spelt.items()
+    for key, words in rest:
+        if words != listed:
+            config.expected(f"the same layers as {first}", key)
     count = config.integer("num_hidden_layers") or len(listed)
     if count != len(listed) or count > MOST_FILE_LAYERS:
-        config.expected(
-            f"{len(listed)}, as layers_block_type has, and at most {MOST_FILE_LAYERS:,}", "num_hidden_layers"
-        )
-    return [SPELLINGS.get(word, word) for word in listed]
+        config.expected(f"{len(listed)}, as {first} has, and at most {MOST_FILE_LAYERS:,}", "num_hidden_layers")
+    return listed
 
 
 def inkling_layers(config: Config) -> list[str]:

@@ -24,9 +24,21 @@ LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transfo
 # of the first and the third.
 DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "_num_mtp_layers", "num_mtp_layers", "num_mtp_modules")
 
-# Other names for layers, heads and width that a class of transformers 5.24.0 reads beside its own and the usual ones.
+# Lists that are empty in published files and mean what a missing one does (Llama 4, Qwen MoE), or that count nothing.
+_MAY_BE_EMPTY = ("no_rope_layers", "mlp_only_layers", "attn_layer_indices", "mtp_layers_block_type", "mtp_layer_types",
+                 "mtp_local_layer_ids", "full_attn_layers", "kda_layers")  # fmt: skip
+
+# The usual names. A class of transformers with names of its own maps the first three to those (attribute_map).
+_MAPPED = ("num_hidden_layers", "num_attention_heads", "hidden_size")
+_USUAL = (*_MAPPED, "num_key_value_heads", "head_dim", "sliding_window")
+
+# Other names that a class of transformers 5.24.0 reads beside its own, or that published files of the type have.
 _ALSO_READ = {
     "bloom": ("n_embed",), "exaone": ("num_layers",), "falcon": ("n_embed",), "step3p5": ("num_attention_groups",),
+    "recurrent_gemma": ("sliding_window",),
+    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl_text"), ("attention_head_dim",)),
+    "nemotron_h": ("attention_head_dim", "mamba_n_groups", "mamba_d_conv"),
+    "zamba2": ("state_size", "conv_dimension", "expansion_factor"),  # the files of its first release
 }  # fmt: skip
 
 
@@ -41,10 +53,11 @@ class Config:
         path: tuple[str, ...] = (),
         model_type: str = "",
         defaults: Mapping[str, object] | None = None,
+        nulls: frozenset[str] = frozenset(),
         root: Mapping[str, object] | None = None,
     ) -> None:
         self.data, self.file, self.path, self.model_type = data, file, path, model_type
-        self.defaults = defaults or {}
+        self.defaults, self.nulls = defaults or {}, nulls
         self.root = data if root is None else root
         self.understood: set[str] = set()
         self.filled: dict[str, object] = {}  # class defaults that were used, in the order of their use
@@ -72,18 +85,32 @@ class Config:
     def get(self, *keys: str) -> tuple[str, object]:
         """The first of several spellings that is stated and not null, else the class default; with its key.
 
-        A null counts under the first spelling and under those of the class, which reads no other.
+        A spelling that the class of the type does not read is refused, since the class would ignore it. A null counts
+        under the usual spelling and under that of the class, and is refused where the class has a value instead and no
+        meaning for a null.
         """
         self.understood.update(keys)
-        for key in keys:
-            if self.data.get(key) is not None:
-                return key, self.data[key]
         own = next((key for key in keys if key in self.defaults), None)
+        stated = [key for key in keys if self.data.get(key) is not None]
+        if stated:
+            key = own if own in stated else stated[0]
+            self._check_spelling(key, own, keys)
+            return key, self.data[key]
         null = next((key for key in keys if key in self.data and (own is None or key in (keys[0], own))), None)
+        if null is not None and own is not None and own not in self.nulls:
+            self.expected(f"a value, since {self.model_type} takes no null here", null)
         if null is not None or own is None:
             return null or keys[0], None
         self.filled[own] = self.defaults[own]
         return own, self.defaults[own]
+
+    def _check_spelling(self, key: str, own: str | None, keys: Sequence[str]) -> None:
+        """Refuse a key that is not how the class of this type spells it, which a file can only mean by mistake."""
+        usual = keys[0] if keys[0] in _USUAL else None
+        if not self.defaults or (own or usual) is None or key in (own, *_ALSO_READ.get(self.model_type, ())):
+            return
+        if key != usual or (own is not None and usual not in _MAPPED):
+            self.expected(f"{own or usual} instead, which {self.model_type} reads", key)
 
     def integer(self, *keys: str, low: int = 1) -> int | None:
         """A whole number under one of several spellings, which must agree where more than one is stated."""
@@ -104,14 +131,10 @@ class Config:
             self.expected(between(low, MOST_NUMBER), keys[0])
         return value
 
-    def own(self, *keys: str) -> tuple[str, ...]:
-        """`keys`, unless what is stated has a name that the class of this type does not read, but would ignore."""
-        key, value = self.get(*keys)
-        read = (keys[0], *self.defaults, *_ALSO_READ.get(self.model_type, ()))
-        if value is not None and self.defaults and key not in read:
-            name = next((name for name in keys if name in self.defaults), keys[0])
-            self.expected(f"{name} instead, which {self.model_type} reads", key)
-        return keys
+    def assume(self, key: str, value: int) -> int:
+        """The value that the code of this type has for a key that a file leaves out, said like a class default."""
+        self.filled[key] = value
+        return value
 
     def flag(self, key: str, *, default: bool = False) -> bool:
         _, value = self.get(key)
@@ -130,13 +153,15 @@ class Config:
         return value
 
     def array(self, *keys: str) -> list[object] | None:
-        """A list; an empty one counts as left out (Llama 4 ships `no_rope_layers: []`)."""
+        """A list, which has entries unless an empty one is known to be the same as none."""
         key, value = self.get(*keys)
-        if value is None:
+        if value is None or (value == [] and key in _MAY_BE_EMPTY):
             return None
         if not isinstance(value, list):
             self.expected("a list", key)
-        return value or None
+        if not value:
+            self.refuse("expected a list with entries, got an empty one", key)
+        return value
 
     def integers(self, key: str, low: int = 0, most: int = MOST_NUMBER) -> list[int] | None:
         values = self.array(key)
@@ -181,7 +206,7 @@ class Config:
             yield from ((f"{name}.{key}", value) for key, value in child.all_filled())
 
     def layers(self, keys: Sequence[str] = LAYERS) -> int:
-        count = self.number(*self.own(*keys))
+        count = self.number(*keys)
         if count > MOST_FILE_LAYERS:
             self.expected(f"at most {MOST_FILE_LAYERS:,} layers", self.get(*keys)[0])
         return count

@@ -52,8 +52,10 @@ _EVERY_HEAD = ("biogpt", "bloom", "codegen", "ctrl", "gpt2", "gpt_neo", "gpt_neo
 # Types whose heads share out the width whatever `head_dim` says: their attention never looks at it (modeling files of
 # transformers 5.24.0). For Cohere 1 and 2 only vLLM's does not (commandr.py): a file that says something else is sized
 # differently by different engines.
-_SHARED_OUT = (*_EVERY_HEAD, "chameleon", "cohere", "cohere2", "dbrx", "git", "glm4v_text", "gpt_bigcode",
-               "mllama_text_model", "mpt", "persimmon", "qwen2_vl_text", "qwen2_5_vl_text", "stablelm")  # fmt: skip
+_SHARED_OUT = (
+    *_EVERY_HEAD, "chameleon", "cohere", "cohere2", "dbrx", "deepseek_ocr2_text", "git", "glm4v_text", "gpt_bigcode",
+    "mllama_text_model", "mpt", "persimmon", "qwen2_vl_text", "qwen2_5_vl_text", "stablelm",
+)  # fmt: skip
 WIDTH = ("hidden_size", "n_embd", "n_embed", "d_model", "model_dim", "emb_size")
 
 
@@ -63,17 +65,17 @@ def nothing(config: Config) -> Fields:  # noqa: ARG001  # the signature of all o
 
 
 def width(config: Config) -> int:
-    return config.number(*config.own(*WIDTH))
+    return config.number(*WIDTH)
 
 
 def query_heads(config: Config) -> int:
-    return config.number(*config.own(*HEADS))
+    return config.number(*HEADS)
 
 
 def grouped(config: Config, queries: int, *keys: str) -> int:
     """Key-value heads: stated, or as many as query heads, which must be a multiple of them."""
     keys = keys or KV_HEADS
-    cached = config.integer(*config.own(*keys)) or queries
+    cached = config.integer(*keys) or queries
     if queries % cached:
         config.expected(f"a divisor of the {queries} query heads", config.get(*keys)[0])
     if cached != queries and config.model_type in _EVERY_HEAD:
@@ -95,28 +97,16 @@ def heads(config: Config, kv_heads: int | None = None) -> Fields:
     """Query heads, key-value heads and head size of ordinary attention. A stated head size beats width / heads."""
     queries = query_heads(config)
     cached = grouped(config, queries) if kv_heads is None else kv_heads
-    _check_spelling(config, queries)
+    _check_shared(config, queries)
     return {"heads": queries, "kv_heads": cached, "head_dim": config.integer(*HEAD_DIM) or head_dim(config, queries)}
 
 
-def _check_spelling(config: Config, queries: int) -> None:
-    """Refuse a head size under a name that the class of this type does not read, unless it says what the class says.
-
-    Llama's class never looks at `kv_channels`. Types without a class in the table, and Hunyuan and Nemotron-H, which
-    have used the name, are read as they are.
-    """
-    shared = config.model_type in _SHARED_OUT
-    if not shared and (not config.defaults or config.model_type.startswith(("hunyuan", "nemotron_h"))):
-        return
-    if not shared and config.data.get("head_dim") is not None:
-        return  # stated under its own name: others must agree with it
-    for key in HEAD_DIM:
-        if config.data.get(key) is not None and (shared or key not in ("head_dim", *config.defaults)):
-            own = head_dim(config, queries)
-            if config.data[key] != own:
-                config.expected(
-                    f"{own}, the width shared by the heads, since {config.model_type} does not read this key", key
-                )
+def _check_shared(config: Config, queries: int) -> None:
+    """Refuse another head size than the shared width, where that is what is read."""
+    stated = config.data.get("head_dim")
+    if config.model_type in _SHARED_OUT and stated is not None and stated != (own := head_dim(config, queries)):
+        what = f"{own}, the width shared by the heads, since {config.model_type} reads no head size"
+        config.expected(what, "head_dim")
 
 
 def sliding(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
@@ -163,7 +153,7 @@ def mamba1(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
     is that of the feed-forward part: they have `mamba_expand` instead.
     """
     apart = "mamba_expand" in config.data or "mamba_expand" in config.defaults
-    inner = None if apart else config.integer("intermediate_size")
+    inner = config.number("intermediate_size") if "intermediate_size" in config.data and not apart else None
     if inner is not None:
         config.ignore(*_EXPAND)
     inner = inner or expanded(config)
@@ -278,7 +268,8 @@ def rglru(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
 def rwkv(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
     """RWKV 5 to 7: `head_size` in the remote code, `head_dim` in flash-linear-attention."""
     config.ignore(*HEADS, "attention_hidden_size", "head_size_divisor")
-    return {"width": width(config), "head_dim": config.integer("head_size", "head_dim") or 64}
+    dim = config.integer("head_size", "head_dim") or config.assume("head_size", 64)
+    return {"width": width(config), "head_dim": dim}
 
 
 def rwkv4(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001

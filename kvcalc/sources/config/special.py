@@ -148,14 +148,12 @@ def gemma4_full(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
 
     `attention_k_eq_v` shares the projection alone: keys are rotated and values are not, and both are kept.
     """
-    if config.text("use_bidirectional_attention") == "all":
-        config.expected("a model that reads from left to right", "use_bidirectional_attention")
     count = config.integer("num_global_key_value_heads")
     one = config.flag("attention_k_eq_v", default=True)  # GemmaUnified models without the key are not gated by it
     fields: Fields = (
         {"kv_heads": n.grouped(config, n.query_heads(config), "num_global_key_value_heads")} if one and count else {}
     )
-    return {**fields, "head_dim": config.integer("global_head_dim") or 512}
+    return {**fields, "head_dim": config.integer("global_head_dim") or config.assume("global_head_dim", 512)}
 
 
 def gemma_sharing(config: Config, layers: list[Names]) -> list[Names]:
