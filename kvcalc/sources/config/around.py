@@ -11,9 +11,8 @@ from kvcalc.notation import expand
 from kvcalc.sources.config import numbers as n
 from kvcalc.sources.config.keys import refuse_unknown, suspicious
 from kvcalc.sources.config.language import Part, nested_keys
-from kvcalc.sources.config.lookup import LAYERS, Config
+from kvcalc.sources.config.lookup import LAYERS, SCHEMES, Config
 from kvcalc.sources.config.numbers import Fields
-from kvcalc.sources.config.quantised import SCHEMES
 
 __all__ = ["check"]
 
@@ -31,6 +30,10 @@ _HARMLESS = (
 )  # fmt: skip
 
 
+# What is so wherever nothing else is said.
+_SWITCHES = ("is_causal", "use_mtp")
+
+
 def check(part: Part, text: Config, shape: Fields) -> None:
     """Refuse a key around the language part that says something else than it, or whose effect is not known."""
     shaped = _shape(text, shape)
@@ -44,7 +47,7 @@ def check(part: Part, text: Config, shape: Fields) -> None:
 def _check_key(here: Config, key: str, text: Config, shaped: Mapping[str, object]) -> None:
     value = here.data[key]
     # The classes of PaliGemma and Ovis 2 write the width of one model around all of them: it counts only alone.
-    if key in n.WIDTH and any(name in text.data for name in n.WIDTH):
+    if (key in n.WIDTH and any(name in text.data for name in n.WIDTH)) or (key in _SWITCHES and value is True):
         return
     if key in text.understood:
         own = text.data.get(key)

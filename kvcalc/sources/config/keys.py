@@ -9,7 +9,7 @@ import re
 from typing import NoReturn
 
 from kvcalc.errors import shown
-from kvcalc.sources.config.lookup import BY_HAND, Config
+from kvcalc.sources.config.lookup import BY_HAND, SCHEMES, Config
 
 __all__ = ["check", "refuse_unknown", "suspicious"]
 
@@ -85,11 +85,18 @@ _HARMLESS_GROUPS = (
 _HARMLESS = frozenset(key for group in _HARMLESS_GROUPS for key in group.split())
 
 
+# Mappings with keys of their own that are known: positions and labels, tasks, what other programs of the file's read.
+_HARMLESS_MAPPINGS = ("rope_parameters", "rope_scaling", "auto_map", "id2label", "label2id", "task_specific_params",
+                      "transformers.js_config", "init_config", "generation_config", *SCHEMES)  # fmt: skip
+
+
 def suspicious(key: str) -> bool:
     """The name `key` could change the cache as far as one can tell from it."""
-    return (
-        _FRAGMENTS.search(key) is not None and key not in _HARMLESS and _HARMLESS_NAMES.fullmatch(key.lower()) is None
-    )
+    return _FRAGMENTS.search(key) is not None and not _harmless(key)
+
+
+def _harmless(key: str) -> bool:
+    return key in _HARMLESS or _HARMLESS_NAMES.fullmatch(key.lower()) is not None
 
 
 def refuse_unknown(config: Config, key: str) -> NoReturn:
@@ -98,14 +105,27 @@ def refuse_unknown(config: Config, key: str) -> NoReturn:
 
 
 def check(config: Config) -> None:
-    """Refuse a configuration with a key that could change the cache and that nothing has asked for."""
+    """Refuse a configuration with a key that could change the cache and that nothing has asked for.
+
+    Those of the mappings around the language part are looked at in `around`.
+    """
     for key, value in config.data.items():
-        if not value or key in config.understood or not suspicious(key):
+        if not value or key in config.understood:
             continue
-        if value == -1 and "window" in key:  # no window
-            continue
-        if key in config.defaults and config.defaults[key] == value:
-            continue
-        refuse_unknown(config, key)
+        if not suspicious(key):
+            _check_mapping(config, key)
+        elif not (value == -1 and "window" in key) and config.defaults.get(key) != value:  # -1 is no window
+            refuse_unknown(config, key)
     for child in config.children.values():
         check(child)
+
+
+def _check_mapping(config: Config, key: str) -> None:
+    """Refuse such a key one level down, in a mapping that nothing has looked into."""
+    value = config.data[key]
+    if not isinstance(value, dict) or key in _HARMLESS_MAPPINGS or _harmless(key):
+        return
+    inner = Config(value, config.file, path=(*config.path, key))
+    for name, each in value.items():
+        if each and suspicious(str(name)):
+            refuse_unknown(inner, name)

@@ -1,5 +1,6 @@
 """The language part of a configuration: where it stands, and of which type it is."""
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -12,6 +13,10 @@ __all__ = ["Part", "language_config", "language_part", "nested_keys"]
 
 # Where the language part of a model stands: vision and speech models wrap it (InternVL, VILA, DeepSeek-VL2, Omni).
 _NESTED = ("text_config", "llm_config", "llm_cfg", "language_config", "thinker_config")
+# What else sounds as if it described one; an encoder of text is a tower.
+_LIKE = re.compile(
+    r"(?!.*encoder)(\w+_)?(text|language|llm|lm|decoder)_(\w+_)?(config|cfg)|llm|language_model|text_model"
+)
 _MOST_NESTED = 4
 _LONGEST_NAME = 60
 
@@ -49,8 +54,8 @@ def language_part(config: Mapping[str, object], file: str) -> Part:
         here, inner = Config(part.data, file, path=part.path), part.data[nested[0]]
         if not isinstance(inner, dict):
             here.expected("a mapping", nested[0])
-        for key in nested[1:]:
-            if part.data[key] != inner:
+        for key, value in part.data.items():
+            if isinstance(value, dict) and value not in ({}, inner) and (key in nested[1:] or _LIKE.fullmatch(key)):
                 here.refuse(f"expected one configuration of a language model, and {nested[0]} is another", key)
         part = Part(inner, (*part.path, nested[0]), (part.data, *part.around))
     return part

@@ -81,7 +81,7 @@ def _check_halves(config: Config, family: Family) -> None:
     if not any("cross" in names for names in family.words.values()):
         for key in ("is_encoder_decoder", "add_cross_attention"):
             if config.flag(key):
-                config.expected(f"false, since cross attention is not read of {config.model_type}", key)
+                config.expected(f"false, since {config.model_type} is read without cross attention", key)
     elif config.root is config.data and not config.flag("is_encoder_decoder", default=True):
         config.expected(f"true, since {config.model_type} is read with its encoder", "is_encoder_decoder")
 

@@ -12,13 +12,16 @@ from typing import NoReturn
 from kvcalc.errors import KvcalcError, Problem, escape, shown
 from kvcalc.reading import MOST_NUMBER, between, is_integer
 
-__all__ = ["BY_HAND", "DRAFTS", "LAYERS", "MOST_FILE_LAYERS", "Config"]
+__all__ = ["BY_HAND", "DRAFTS", "LAYERS", "MOST_FILE_LAYERS", "SCHEMES", "Config"]
 
 MOST_FILE_LAYERS = 1024  # several times the deepest published model; what a hostile file may cost in time
 
 BY_HAND = "start from a model like it, `kvcalc preset NAME > my.yaml`, correct that and size my.yaml"
 
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers")
+
+# Where a quantisation scheme stands; the second is the older name (compressed-tensors).
+SCHEMES = ("quantization_config", "compression_config")
 
 # How many draft layers there are: the first stated counts. MiniMax-M3 says 1 here and 7 modules, EXAONE 4.5 says both
 # of the first and the third.
@@ -28,9 +31,10 @@ DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "_num_mtp_layers"
 _MAY_BE_EMPTY = ("no_rope_layers", "mlp_only_layers", "attn_layer_indices", "mtp_layers_block_type", "mtp_layer_types",
                  "mtp_local_layer_ids", "full_attn_layers", "kda_layers")  # fmt: skip
 
-# The usual names. A class of transformers with names of its own maps the first three to those (attribute_map).
+# Usual names. A class of transformers with another name maps the first three to its own (attribute_map), and reads the
+# others where the table has no name for them, since their value is null.
 _MAPPED = ("num_hidden_layers", "num_attention_heads", "hidden_size")
-_USUAL = (*_MAPPED, "num_key_value_heads", "head_dim", "sliding_window")
+_USUAL = ("num_key_value_heads", "head_dim", "sliding_window")
 
 # Other names that a class of transformers 5.24.0 reads beside its own, or that published files of the type have.
 _ALSO_READ = {
@@ -106,11 +110,12 @@ class Config:
 
     def _check_spelling(self, key: str, own: str | None, keys: Sequence[str]) -> None:
         """Refuse a key that is not how the class of this type spells it, which a file can only mean by mistake."""
-        usual = keys[0] if keys[0] in _USUAL else None
-        if not self.defaults or (own or usual) is None or key in (own, *_ALSO_READ.get(self.model_type, ())):
+        if not self.defaults or key in (own, *_ALSO_READ.get(self.model_type, ())):
             return
-        if key != usual or (own is not None and usual not in _MAPPED):
-            self.expected(f"{own or usual} instead, which {self.model_type} reads", key)
+        if own is not None and key not in _MAPPED:
+            self.expected(f"{own} instead, which {self.model_type} reads", key)
+        if own is None and keys[0] in _USUAL and key != keys[0]:
+            self.expected(f"{keys[0]} instead, which {self.model_type} reads", key)
 
     def integer(self, *keys: str, low: int = 1) -> int | None:
         """A whole number under one of several spellings, which must agree where more than one is stated."""

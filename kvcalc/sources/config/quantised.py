@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from kvcalc.errors import shown
 from kvcalc.sources.config.language import Part
-from kvcalc.sources.config.lookup import Config
+from kvcalc.sources.config.lookup import SCHEMES, Config
 
-__all__ = ["SCHEMES", "Stored", "kv_dtype", "schemes", "weights"]
+__all__ = ["Stored", "kv_dtype", "schemes", "weights"]
 
 # Names of algorithms, ModelOpt's and those of others, in lower case.
 _ALGORITHMS = {
@@ -22,8 +22,6 @@ _ALGORITHMS = {
     "int4_awq": "int4", "w4a16": "int4", "w4a16_awq": "int4", "w4a8_awq": "int4",
 }  # fmt: skip
 
-# Where a scheme stands; the second is the older name (compressed-tensors).
-SCHEMES = ("quantization_config", "compression_config")
 _STORING = ("config_groups", "quant_algo", "moe_quant_algo", "quant_method")
 
 _KV_KEYS = ("kv_cache_scheme", "kv_cache_quant_algo")

@@ -235,11 +235,14 @@ def mimo_sliding(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG00
     """
     top = split_heads(config)
     queries = config.integer("swa_num_attention_heads") or n.query_heads(config)
-    config.ignore("swa_num_key_value_heads")
-    stated = config.data.get("swa_num_key_value_heads") is not None
+    if config.data.get("swa_num_key_value_heads") is None:
+        config.ignore("swa_num_key_value_heads")
+        cached = config.assume("swa_num_key_value_heads", 2 * n.grouped(config, queries))
+    else:
+        cached = n.grouped(config, queries, "swa_num_key_value_heads")
     fields: Fields = {
         "heads": queries,
-        "kv_heads": n.grouped(config, queries, "swa_num_key_value_heads") if stated else 2 * int(str(top["kv_heads"])),
+        "kv_heads": cached,
         "k_dim": config.integer("swa_head_dim"),
         "v_dim": config.integer("swa_v_head_dim"),
     }
