@@ -75,13 +75,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     # Widths of recurrent states.
     **{f"null {key}": ({**QWEN_NEXT, key: None}, f"{key}: expected a value, since qwen3_next takes no null")
        for key in QWEN_NEXT if key != "model_type"},
-    "bamba's heads": ({**BAMBA, "mamba_n_heads": 64}, "mamba_d_head: expected 128, as mamba_n_heads"),
-    "bamba's width": ({**BAMBA, "mamba_expand": 3}, "mamba_d_head: expected 96, as mamba_n_heads"),
+    "bamba's heads": ({**BAMBA, "mamba_n_heads": 64}, "mamba_d_head: expected 128, since mamba_n_heads is 64"),
+    "bamba's width": ({**BAMBA, "mamba_expand": 3}, "mamba_d_head: expected 96, since mamba_n_heads is 128 and mamba_expand x width 12288"),
     "falcon-h1": (
         {"model_type": "falcon_h1", "mamba_d_ssm": 3072, "mamba_n_heads": 24, "mamba_d_head": 64}, "mamba_d_head"),
     "granite": (
         {"model_type": "granitemoehybrid", "hidden_size": 768, "mamba_n_heads": 48, "mamba_d_head": 64}, "mamba_d_head"),
-    "mamba 2": ({"model_type": "mamba2", "num_heads": 64}, "head_dim: expected 128, as num_heads"),
+    "mamba 2": ({"model_type": "mamba2", "num_heads": 64}, "head_dim: expected 128, since num_heads"),
     "zamba 2": (
         {"model_type": "zamba2", "hybrid_layer_ids": [6], "n_mamba_heads": 80, "mamba_headdim": 32}, "mamba_headdim"),
     "falcon mamba without its width": (

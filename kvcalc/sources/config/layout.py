@@ -78,7 +78,7 @@ def _check_causal(config: Config) -> None:
 
 def _check_halves(config: Config, family: Family) -> None:
     """Refuse a decoder that is said to have cross attention where its family has none, and one without an encoder."""
-    if not any("cross" in names for names in family.words.values()):
+    if ("full", "cross") not in family.words.values():
         for key in ("is_encoder_decoder", "add_cross_attention"):
             if config.flag(key):
                 config.expected(f"false, since {config.model_type} is read without cross attention", key)

@@ -112,7 +112,7 @@ class Config:
         """Refuse a key that is not how the class of this type spells it, which a file can only mean by mistake."""
         if not self.defaults or key in (own, *_ALSO_READ.get(self.model_type, ())):
             return
-        if own is not None and key not in _MAPPED:
+        if own is not None and key not in _MAPPED and self.data[key] != self.defaults[own]:
             self.expected(f"{own} instead, which {self.model_type} reads", key)
         if own is None and keys[0] in _USUAL and key != keys[0]:
             self.expected(f"{keys[0]} instead, which {self.model_type} reads", key)

@@ -156,28 +156,30 @@ def mamba1(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
     inner = config.number("intermediate_size") if "intermediate_size" in config.data and not apart else None
     if inner is not None:
         config.ignore(*_EXPAND)
-    inner = inner or expanded(config)
+    inner = inner or expanded(config)[0]
     parts = config.integer("n_mamba_heads") or 1  # Zamba cuts the same state into heads (ZambaConfig)
     if inner % parts:
         config.expected(f"a divisor of {inner}, the inner width", "n_mamba_heads")
     return {"inner": inner, "state": config.number(*_STATE), "conv": config.number(*_CONV)}
 
 
-def expanded(config: Config) -> int:
-    """The inner width of a state as the classes have it that do not take it from the heads: expand x width."""
-    return config.number(*_EXPAND) * width(config)
+def expanded(config: Config) -> tuple[int, str]:
+    """The inner width of a state as the classes have it that do not take it from the heads, and what it is made of."""
+    return config.number(*_EXPAND) * width(config), f"{config.get(*_EXPAND)[0]} x width"
 
 
-def state_width(config: Config) -> int:
+def state_width(config: Config) -> tuple[int, str]:
     """Falcon-H1: `mamba_d_ssm` is the inner width, and expand x width only where it is null (FalconH1Config)."""
     stated = config.integer("mamba_d_ssm")
     if stated is None:
         return expanded(config)
     config.ignore(*_EXPAND)
-    return stated
+    return stated, "mamba_d_ssm"
 
 
-def mamba2(heads_keys: Sequence[str], dim_keys: Sequence[str], inner: Callable[[Config], int] | None = None) -> Numbers:
+def mamba2(
+    heads_keys: Sequence[str], dim_keys: Sequence[str], inner: Callable[[Config], tuple[int, str]] | None = None
+) -> Numbers:
     """Heads of a state and their size, which `auto` derives from the inner width.
 
     Heads x size must be what `inner` says: BambaConfig, GraniteMoeHybridConfig, FalconH1Config and Mamba2Config refuse
@@ -191,12 +193,12 @@ def mamba2(heads_keys: Sequence[str], dim_keys: Sequence[str], inner: Callable[[
         if inner is None:
             config.ignore(*_EXPAND)
             return _mamba2(config, count, config.number(*dim_keys))
-        whole, (key, size) = inner(config), config.get(*dim_keys)
+        (whole, made), (key, size) = inner(config), config.get(*dim_keys)
         if whole % count:
-            config.expected(f"a divisor of {whole}, the inner width", heads_keys[0])
+            config.expected(f"a divisor of {whole}, which is {made}", heads_keys[0])
         dim = whole // count if size in (None, "auto") else config.number(*dim_keys)
         if dim * count != whole:
-            config.expected(f"{whole // count}, as {heads_keys[0]} and the inner width of {whole} make it", key)
+            config.expected(f"{whole // count}, since {heads_keys[0]} is {count} and {made} {whole}", key)
         return _mamba2(config, count, dim)
 
     return numbers
@@ -211,18 +213,18 @@ def zamba2_state(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG00
     """Zamba2: expand x width in heads of `mamba_headdim`, or in `n_mamba_heads` heads (Zamba2Config).
 
     The files of the first release state only the size of a head; the class's 8 heads are then no fact about them. The
-    class overwrites the size with what the heads make it: a file that says otherwise is refused.
+    class makes the size of what the heads leave (mamba_headdim): a file that says otherwise is refused.
     """
     config.ignore(*_CHUNKS, "mamba_headdim", "n_mamba_heads")
-    inner = expanded(config)
+    inner, made = expanded(config)
     size_alone = "n_mamba_heads" not in config.data and config.data.get("mamba_headdim") is not None
     key = "mamba_headdim" if size_alone else "n_mamba_heads"
     part = config.number(key)
     if inner % part:
-        config.expected(f"a divisor of {inner}, the inner width", key)
+        config.expected(f"a divisor of {inner}, which is {made}", key)
     heads, dim = (inner // part, part) if size_alone else (part, inner // part)
     if config.integer("mamba_headdim") not in (None, dim):
-        config.expected(f"{dim}, as n_mamba_heads and the inner width of {inner} make it", "mamba_headdim")
+        config.expected(f"{dim}, since n_mamba_heads is {heads} and {made} {inner}", "mamba_headdim")
     return _mamba2(config, heads, dim)
 
 
