@@ -173,6 +173,9 @@ SIZED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "a scale for each head": (scheme({**FP8, "strategy": "attn_head", "dynamic": False}), {"kv_dtype": "fp8"}),
     "nvfp4": (scheme({"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}), {"kv_dtype": "nvfp4"}),
+    "mlx says it twice": (
+        {**LLAMA, **{key: {"group_size": 64, "bits": 4} for key in ("quantization", "quantization_config")}},
+        {"weights_dtype": "int4", "kv_dtype": None}),
     "full layers listed": ({**LLAMA, "layer_types": [FULL] * 32}, {"layers": "32 full"}),
     "repeated around": ({**VISION, **LLAMA, "model_type": "llava"}, {"layers": "32 full", "kv_heads": 8}),
     # google/paligemma2: PaliGemmaConfig writes a hidden_size of 2048 around a language part of 2304.

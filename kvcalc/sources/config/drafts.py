@@ -82,7 +82,9 @@ def at_indices(key: str, word: str, others: str) -> Draft:
     """Inkling: the indices of the sliding ones among the draft layers."""
 
     def draft(config: Config, words: Mapping[str, Names]) -> list[Names]:
-        chosen = set(config.integers(key) or [])
-        return [words[word if i in chosen else others] for i in range(_count(config))]
+        count = _count(config)
+        config.ignore(key)
+        chosen = config.indices(key, 0, count - 1) if count else None
+        return [words[word if i in (chosen or []) else others] for i in range(count)]
 
     return draft

@@ -85,7 +85,8 @@ def _model_type(part: Part, outer: Config) -> str:
 
 def _refuse_quantisation(outer: Config) -> None:
     """Say so where the file is not the configuration but the hf_quant_config.json that ModelOpt puts beside it."""
-    if isinstance(outer.data.get("quantization"), dict) and "producer" in outer.data:
+    scheme = outer.data.get("quantization")
+    if isinstance(scheme, dict) and ("quant_algo" in scheme or "kv_cache_quant_algo" in scheme):
         hint = "give the config.json beside it, or their folder: both are read then"
         outer.refuse("expected a model's configuration, got the quantisation of one", hint=hint)
 

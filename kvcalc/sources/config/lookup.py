@@ -20,8 +20,8 @@ BY_HAND = "start from a model like it, `kvcalc preset NAME > my.yaml`, correct t
 
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers")
 
-# Where a quantisation scheme stands; the second is the older name (compressed-tensors).
-SCHEMES = ("quantization_config", "compression_config")
+# Where a quantisation scheme stands: the second is the older name (compressed-tensors), the third MLX's.
+SCHEMES = ("quantization_config", "compression_config", "quantization")
 
 # How many draft layers there are: the first stated counts. MiniMax-M3 says 1 here and 7 modules, EXAONE 4.5 says both
 # of the first and the third.

@@ -22,7 +22,9 @@ _ALGORITHMS = {
     "int4_awq": "int4", "w4a16": "int4", "w4a16_awq": "int4", "w4a8_awq": "int4",
 }  # fmt: skip
 
-_STORING = ("config_groups", "quant_algo", "moe_quant_algo", "quant_method")
+# Methods that state how many bits.
+_BITS = ("awq", "gptq", "auto-round", "compressed-tensors", "bitsandbytes", "quark", "torchao", "hqq", "aqlm")
+_STORING = ("config_groups", "quant_algo", "moe_quant_algo", "quant_method", "bits")
 
 _KV_KEYS = ("kv_cache_scheme", "kv_cache_quant_algo")
 _HINT = "take the key out of a copy of the file, and say --kv-dtype"
@@ -76,9 +78,8 @@ def _stored(source: Mapping[str, object]) -> Stored:
 
 def _formats(source: Mapping[str, object]) -> Iterator[str]:
     """The formats that a quantisation scheme names."""
-    groups = source.get("config_groups")
+    groups, method = source.get("config_groups"), _text(source.get("quant_method"))
     algorithm = _text(source.get("quant_algo")) or _text(source.get("moe_quant_algo"))
-    method = _text(source.get("quant_method"))
     if isinstance(groups, dict) and groups:
         for group in groups.values():
             part = group.get("weights") if isinstance(group, dict) else None
@@ -86,22 +87,19 @@ def _formats(source: Mapping[str, object]) -> Iterator[str]:
                 yield name
     elif algorithm in _ALGORITHMS:
         yield _ALGORITHMS[algorithm]
-    elif method in (
-        "awq",
-        "gptq",
-        "auto-round",
-        "compressed-tensors",
-        "bitsandbytes",
-        "quark",
-        "torchao",
-        "hqq",
-        "aqlm",
-    ):
-        bits = 4 if source.get("load_in_4bit") else 8 if source.get("load_in_8bit") else source.get("bits")
-        if bits in (4, 8):
-            yield f"int{bits}"
     elif method in _ALGORITHMS:
         yield _ALGORITHMS[method]
+    elif method in _BITS:
+        yield from _bits(source)
+    elif not method:  # MLX names no method: bits for all layers, and others for some of them
+        for part in (source, *(value for value in source.values() if isinstance(value, dict))):
+            yield from _bits(part)
+
+
+def _bits(source: Mapping[str, object]) -> Iterator[str]:
+    bits = 4 if source.get("load_in_4bit") else 8 if source.get("load_in_8bit") else source.get("bits")
+    if bits in (4, 8):
+        yield f"int{bits}"
 
 
 def _text(value: object) -> str:
