@@ -47,7 +47,8 @@ def check(part: Part, text: Config, shape: Fields) -> None:
 def _check_key(here: Config, key: str, text: Config, shaped: Mapping[str, object]) -> None:
     value = here.data[key]
     # The classes of PaliGemma and Ovis 2 write the width of one model around all of them: it counts only alone.
-    if (key in n.WIDTH and any(name in text.data for name in n.WIDTH)) or (key in _SWITCHES and value is True):
+    idle = key == "hidden_size" and any(name in text.data for name in n.WIDTH)
+    if idle or (key in _SWITCHES and value is True):
         return
     if key in text.understood:
         own = text.data.get(key)
