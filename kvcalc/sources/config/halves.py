@@ -41,11 +41,12 @@ def _bart_input(config: Config) -> Fields:
 def _t5_layers(config: Config) -> list[str]:
     """T5: as many decoder layers as encoder layers where the file does not say (T5Config)."""
     count = config.get("num_decoder_layers")[1]
-    return k.all_of("full", "num_decoder_layers" if count is not None else "num_layers")(config)
+    keys = ("num_decoder_layers",) if count is not None else ("num_layers", "num_hidden_layers")
+    return k.all_of("full", *keys)(config)
 
 
 def _t5_heads(config: Config) -> Fields:
-    queries = config.number("num_heads")
+    queries = config.number("num_heads", "num_attention_heads")
     return {"heads": queries, "kv_heads": queries, "head_dim": config.number("d_kv")}
 
 
@@ -61,7 +62,7 @@ def _whisper_cross(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG
 
 def _mllama_layers(config: Config) -> list[str]:
     """Llama 3.2 Vision: the layers listed look at the image alone; the layer count includes them."""
-    chosen = config.integers("cross_attention_layers", 0, config.layers() - 1)
+    chosen = config.indices("cross_attention_layers", 0, config.layers() - 1)
     if chosen is None:
         chosen = [3, 8, 13, 18, 23, 28, 33, 38]  # MllamaTextConfig
     where = set(chosen)
