@@ -140,6 +140,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     # Numbers that the class of the type would not read, or not so.
     "gpt-2's name of layers": ({"model_type": "llama", "n_layer": 16}, "n_layer: expected num_hidden_layers instead"),
     "falcon's name of heads": ({**LLAMA, "num_key_value_heads": None, "num_kv_heads": 4}, "num_kv_heads"),
+    "t5's encoder alone": ({"model_type": "t5", "num_hidden_layers": 24}, "num_hidden_layers: expected 6, as num_layers"),
     "another name of the window": ({"model_type": "mistral", "window_size": 64}, "window_size: expected sliding_window"),
     "another name of the state": ({**BAMBA, "state_size": 16}, "state_size: expected 128, as mamba_d_state says"),
     "a null head size": ({"model_type": "gemma2", "head_dim": None}, "head_dim: expected a value, since gemma2"),
@@ -209,7 +210,7 @@ SIZED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"model_type": "gemma4_text", "num_hidden_layers": 8, "layer_types": [*[SLIDING] * 5, FULL, SLIDING, SLIDING]},
         {"layers": "5 sliding, full, sliding, full"}),
     "t5 under the usual names": (  # attribute_map of T5Config
-        {"model_type": "t5", "num_hidden_layers": 3, "num_attention_heads": 4}, {"layers": "3 full+cross", "heads": 4}),
+        {"model_type": "t5", "num_layers": 3, "num_attention_heads": 4}, {"layers": "3 full+cross", "heads": 4}),
 }  # fmt: skip
 
 

@@ -39,10 +39,16 @@ def _bart_input(config: Config) -> Fields:
 
 
 def _t5_layers(config: Config) -> list[str]:
-    """T5: as many decoder layers as encoder layers where the file does not say (T5Config)."""
-    count = config.get("num_decoder_layers")[1]
-    keys = ("num_decoder_layers",) if count is not None else ("num_layers", "num_hidden_layers")
-    return k.all_of("full", *keys)(config)
+    """T5: as many decoder layers as encoder layers where the file does not say (T5Config).
+
+    `num_hidden_layers` is another name of the encoder's, and comes too late to count for the decoder.
+    """
+    if config.get("num_decoder_layers")[1] is not None:
+        return k.all_of("full", "num_decoder_layers")(config)
+    counts = k.all_of("full", "num_layers")(config)
+    if config.integer("num_hidden_layers") not in (None, len(counts)):
+        config.expected(f"{len(counts)}, as num_layers says", "num_hidden_layers")
+    return counts
 
 
 def _t5_heads(config: Config) -> Fields:
