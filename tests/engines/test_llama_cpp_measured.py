@@ -1,5 +1,7 @@
 """llama.cpp: contexts and command lines as llama.cpp itself took them, in models of all the architectures it knows."""
 
+import re
+
 import pytest
 
 from kvcalc.dtypes import KV
@@ -16,6 +18,13 @@ from .llama_cpp_measured import MODELS, RUNS, Run, brief
 
 _FLAGS = {"n_ctx": "-c", "n_seq_max": "-np", "n_batch": "-b", "n_ubatch": "-ub", "flash_attn": "-fa", "type_k": "-ctk",
           "type_v": "-ctv", "kv_unified": "-kvu", "swa_full": "--swa-full"}  # fmt: skip
+
+# Where YaRN scales the limit that stands for -c, a file that states a scaling of its own makes a difference.
+_OPEN = [each for each in COMMANDS if "yarn" in each.command and not re.search(r"-c [1-9]|-fit off", each.command)]
+
+_ENCODER = pytest.mark.xfail(
+    strict=True, reason="llama.cpp allocates the encoder's layers, and no model has their count"
+)
 
 
 def model(name: str) -> Model:
@@ -47,7 +56,11 @@ def drafting(run: Run) -> bool:
     return "ctx_type=mtp" in run.params
 
 
-@pytest.mark.parametrize("run", [run for run in RUNS if run.bytes and not drafting(run)], ids=name_of)
+def named(run: Run):
+    return pytest.param(run, id=name_of(run), marks=[_ENCODER] * ("shorter-decoder" in run.model))
+
+
+@pytest.mark.parametrize("run", [named(run) for run in RUNS if run.bytes and not drafting(run)])
 def test_a_context_takes_what_llama_cpp_allocated(run: Run) -> None:
     """The bytes are llama.cpp's, and so is what its log says of each cache: cells, layers, streams, types and sizes."""
     found = answer(run)
@@ -81,7 +94,7 @@ def test_what_llama_cpp_does_not_start_is_refused(run: Run) -> None:
 @pytest.mark.parametrize("asked", COMMANDS, ids=name_of)
 def test_a_command_line_is_understood_as_its_program_does(asked: Command) -> None:
     """Flags, variables and defaults of llama-server and llama-cli lead to the caches that they logged, or to a refusal."""
-    if isinstance(asked.said, str):
+    if isinstance(asked.said, str) or asked in _OPEN:
         with pytest.raises(KvcalcError):
             reserved(model(asked.model), asked.command)
     else:
