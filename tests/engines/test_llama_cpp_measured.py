@@ -67,6 +67,7 @@ def test_a_context_takes_what_llama_cpp_allocated(run: Run) -> None:
     assert found.reserved_total == run.bytes
     assert found.exact_total + sum(difference.bytes for difference in found.differences) == run.bytes
     assert said(found) == run.said
+    assert "aborts" not in "".join(found.plan.warnings)
 
 
 @pytest.mark.parametrize("run", [run for run in RUNS if drafting(run)], ids=name_of)
