@@ -85,7 +85,8 @@ def launch(engine: str | None, words: Sequence[str] | None) -> Launch:
                 "before flags alone, name the engine: --engine NAME",
             )
         flags, env = list(words or ()), {}
-        while flags and (assignment := _ASSIGNMENT.fullmatch(flags[0])):
+        # Variables have capitals; `num_beams=4` is an argument in Python's spelling.
+        while flags and (assignment := _ASSIGNMENT.fullmatch(flags[0])) and assignment[1].isupper():
             env[assignment[1]] = assignment[2]
             del flags[0]
         started = _Started(stated, "", tuple(flags), env)
