@@ -33,6 +33,7 @@ ORDER = (
     ("reserved",),
     ("catalogue",),
     ("render.",),
+    ("verifying.",),
     ("api",),
     ("kvcalc",),
     ("cli.",),
