@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kvcalc.errors import KvcalcError, escape, shown
 from kvcalc.model import Model
 from kvcalc.preset import model_from_preset
-from kvcalc.sources.config.language import language_config
+from kvcalc.sources.config.language import language_part
 from kvcalc.sources.config.reader import preset_from_config
 from kvcalc.verifying.expressing import READ_ONCE, RESTATED, class_type, config_of
 
@@ -67,14 +67,21 @@ def attempt(what: str) -> Iterator[None]:
         raise KvcalcError(f"transformers cannot {what}: {type(error).__name__}: {text}") from error
 
 
-def config_of_file(data: Mapping[str, object], file: str) -> Any:
-    """The configuration of a config.json as it stands, or of its language part where transformers lacks the whole."""
-    part, text = language_config(data, file)
-    model_type = str(data.get("model_type"))
-    if not _known(model_type):
-        model_type, data = class_type(text.model_type), part.data
-    config = _made(model_type, {key: value for key, value in data.items() if key not in (*_HOW, "model_type")})
-    with attempt(f"find the decoder of a {escape(model_type)} configuration"):
+def config_of_file(data: Mapping[str, object], file: str) -> Any | None:
+    """The configuration of a config.json as it stands, or of its language part; None where neither type has a class.
+
+    A file of another type is not read under a name that it does not have: MiniMax-Text-01 was published for remote code
+    and says with other keys what the class `minimax` knows.
+    """
+    part = language_part(data, file)
+    for stated in (data, part.data):
+        model_type = stated.get("model_type")
+        if isinstance(model_type, str) and _known(model_type):
+            break
+    else:
+        return None
+    config = _made(model_type, {key: value for key, value in stated.items() if key not in (*_HOW, "model_type")})
+    with attempt(f"find the decoder of a {model_type} configuration"):
         decoder = config.get_text_config(decoder=True)
     return config if type(decoder) is type(config) else decoder
 

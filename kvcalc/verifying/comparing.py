@@ -82,7 +82,7 @@ def _charged(question: Question, plan: Plan) -> Iterator[tuple[Cache, list[int]]
 
 def _row(cache: Cache | None, charged: list[int], model: Model, real: Mapping[int, int]) -> Row:
     """`charged` is the bytes of each copy; where they are unequal, it is not known which layer is which."""
-    copies = [layer.count(cache) for layer in model.layers]  # type: ignore[arg-type]  # None is in no layer
+    copies = [layer.count(cache) for layer in model.layers]
     if len(set(charged)) == 1:
         expected = Counter({at: count * charged[0] for at, count in enumerate(copies) if count})
         wrong = [at for at in {*expected, *real} if real.get(at, 0) != expected[at]]

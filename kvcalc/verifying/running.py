@@ -59,12 +59,13 @@ def comparisons(built: Any, question: Question) -> Iterator[Comparison]:
 
 
 def verify(request: Request, versions: Versions, file: File | None) -> Verification:
-    """Build, fill and compare. `file`: the configuration as published; without it, it is made of the model's facts."""
+    """Build, fill and compare. Without a file of a type that transformers has, the model's facts make one."""
     question, said = question_of(request, versions.transformers)
-    config = config_of_model(request.facts) if file is None else config_of_file(file.data, file.name)
-    built = on_meta(config, request.facts.dtype.name)
+    config = None if file is None else config_of_file(file.data, file.name)
+    from_file = config is not None
+    built = on_meta(config if from_file else config_of_model(request.facts), request.facts.dtype.name)
     found = tuple(comparisons(built, question))
-    return Verification(question, versions, type(built).__name__, file is not None, found, (*warnings(request), *said))
+    return Verification(question, versions, type(built).__name__, from_file, found, (*warnings(request), *said))
 
 
 def document(found: Verification) -> dict[str, Value]:
