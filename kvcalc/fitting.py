@@ -11,6 +11,7 @@ from kvcalc.weights import Weights, weigh
 __all__ = ["Binding", "Budget", "Fit", "Holding", "Room", "Share", "fit", "warnings"]
 
 Binding = Literal["weights", "kv", "model", "engine"]
+_MODEL: Binding = "model"
 
 
 class Share(NamedTuple):
@@ -83,12 +84,16 @@ class Fit(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """How an engine fills one GPU: bytes there for sequences on one replica and tokens in each, which never fall as
-    either grows, and the most sequences that one instance takes.
+    """How an engine fills one GPU. `asked` bytes are there for what was asked.
+
+    `holds` takes sequences on one replica, tokens in each and a budget, and never turns true again as the first two
+    grow. `most_sequences` is what one instance takes. `capacity` is the engine's own count of tokens for a budget.
     """
 
-    bytes: Callable[[int, int], int]
+    asked: int
+    holds: Callable[[int, int, int], bool]
     most_sequences: int | None = None
+    capacity: Callable[[int], int] | None = None
 
 
 def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
@@ -101,37 +106,42 @@ def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
     dp, local_batch = request.layout.dp, request.sequences_per_replica
     bytes_free = max(room.kv_budget, 0)
     full: Binding = "weights" if room.vram is not None and room.kv_budget <= 0 else "kv"
-    holding = engine or Holding(lambda sequences, tokens: sequences * size.rank_bytes(tokens))
-    asked = holding.bytes(local_batch, request.context)
+    holding = engine or Holding(
+        size.bytes_per_gpu,
+        lambda sequences, tokens, free: sequences * size.rank_bytes(tokens) <= free,
+    )
 
     limit = request.model.max_context
     most = _most(
-        lambda tokens: holding.bytes(local_batch, tokens) <= bytes_free, limit if limit is not None else MOST_TOKENS
+        lambda tokens: holding.holds(local_batch, tokens, bytes_free), limit if limit is not None else MOST_TOKENS
     )
     endless = limit is None and most == MOST_TOKENS
-    sequences, binding = _most_sequences(holding, request.context, bytes_free, full, exact=engine is None)
+    if engine is None:  # each sequence takes the same
+        each = size.rank_bytes(request.context)
+        sequences, binding = (bytes_free // each, full) if each else (None, _MODEL)
+        capacity = bytes_free * request.context // each if each else None
+    else:
+        sequences, binding = _most_sequences(holding, request.context, bytes_free, full)
+        own = holding.capacity
+        shared = bytes_free * request.context * local_batch // holding.asked if holding.asked else None
+        capacity = own(bytes_free) if own else shared
     return Fit(
         room,
-        kv_asked=asked,
+        kv_asked=holding.asked,
         max_batch=None if sequences is None else sequences * dp,
         max_context=None if endless else most,
-        capacity_tokens=bytes_free * request.context * local_batch // asked * dp if asked else None,
-        fits=asked <= room.kv_budget,
+        capacity_tokens=None if capacity is None else capacity * dp,
+        fits=holding.asked <= room.kv_budget and holding.holds(local_batch, request.context, bytes_free),
         binding=binding,
         context_binding="model" if endless or most == limit else full,
     )
 
 
-def _most_sequences(
-    holding: Holding, tokens: int, bytes_free: int, full: Binding, *, exact: bool
-) -> tuple[int | None, Binding]:
+def _most_sequences(holding: Holding, tokens: int, bytes_free: int, full: Binding) -> tuple[int | None, Binding]:
     """The most sequences on one replica, None where nothing limits them, and what stops one more."""
-    if exact:  # each sequence takes the same
-        each = holding.bytes(1, tokens)
-        return (bytes_free // each, full) if each else (None, "model")
     limit = holding.most_sequences or MOST_TOKENS
-    most = _most(lambda sequences: holding.bytes(sequences, tokens) <= bytes_free, limit)
-    return (most, full) if most < limit else (most if holding.most_sequences else None, "engine")
+    most = _most(lambda sequences: holding.holds(sequences, tokens, bytes_free), limit)
+    return (most, full) if most < limit else (holding.most_sequences, "engine")
 
 
 def _room(size: Size, budget: Budget) -> Room:

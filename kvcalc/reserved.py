@@ -4,16 +4,17 @@ from collections import Counter
 
 from kvcalc.document import Value
 from kvcalc.explain import Term
-from kvcalc.report import Bytes, Cell, EnginePart, Section
-from kvcalc.reserving import Reservation
+from kvcalc.report import Bytes, Cell, Count, EnginePart, Section
+from kvcalc.reserving import Plan, Reservation
 
 __all__ = ["engine_part", "engine_values"]
 
 
-def engine_values(reservation: Reservation) -> dict[str, Value]:
+def engine_values(reservation: Reservation, budget: int | None) -> dict[str, Value]:
     """The `engine` object: the reserved size, the differences that lead to it, each group of caches, the log's lines.
 
-    The parts (`k_bytes`, `v_bytes`, `state_bytes`, ...) and the layers are those of the fullest replica.
+    With a `budget` for each GPU, what a pool engine counts in it. The parts (`k_bytes`, `v_bytes`, `state_bytes`,
+    ...) and the layers are those of the fullest replica.
     """
     plan = reservation.plan
     parts: Counter[str] = Counter()
@@ -41,13 +42,21 @@ def engine_values(reservation: Reservation) -> dict[str, Value]:
         "exact_bytes_total": reservation.exact_total,
         **parts,
         **plan.values,
+        **_counted(plan, budget),
         "differences": differences,
         "layers": layers,
         "log_lines": list(plan.log),
     }
 
 
-def engine_part(reservation: Reservation) -> EnginePart:
+def _counted(plan: Plan, budget: int | None) -> dict[str, Value]:
+    if plan.capacity is None or budget is None:
+        return {}
+    counted = plan.capacity(budget)
+    return {**counted.values, "capacity_tokens": counted.tokens, "max_concurrency": counted.concurrency}
+
+
+def engine_part(reservation: Reservation, budget: int | None) -> EnginePart:
     """What stands in the report: exact size, each rule's difference, reserved size; the sums behind them."""
     name = f"{reservation.engine.name} {reservation.question.version.name}"
     rows: list[tuple[Cell, ...]] = [("exact size", Bytes(reservation.exact_total))]
@@ -55,6 +64,11 @@ def engine_part(reservation: Reservation) -> EnginePart:
     rows.append(("reserved", Bytes(reservation.reserved_total)))
     if reservation.question.request.layout.gpus > 1:
         rows.append(("reserved on the fullest GPU", Bytes(reservation.reserved_per_gpu)))
+    if reservation.plan.capacity is not None and budget is not None:
+        counted = reservation.plan.capacity(budget)
+        rows.append(("tokens that it counts", Count(counted.tokens)))
+        if counted.concurrency is not None:
+            rows.append(("concurrency that it logs", f"{counted.concurrency:.2f}x"))
     return EnginePart(
         Section(f"{name} reserves", (f"{name} reserves", ""), rows),
         _terms(reservation, name),

@@ -6,7 +6,7 @@ sums over layers, stages and replicas, and the differences by rule, are made her
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
@@ -19,6 +19,7 @@ from kvcalc.versions import Version
 
 __all__ = [
     "Asked",
+    "Capacity",
     "Charge",
     "Difference",
     "Engine",
@@ -69,10 +70,20 @@ class Charge(NamedTuple):
         return self.steps[-1].bytes if self.steps else self.exact
 
 
+class Capacity(NamedTuple):
+    """What a pool engine counts and logs for a budget. `values` are further keys of JSON."""
+
+    tokens: int
+    concurrency: float | None = None
+    values: Mapping[str, "int | str | bool | None"] = {}
+
+
 class Plan(NamedTuple):
     """The reservation of one replica. It depends on no budget.
 
-    `values` are the engine's own keys of JSON, `facts` what was assumed or follows from flags, in words for people,
+    `capacity`, of engines with one pool for all sequences, takes the bytes that each GPU has for the cache; `holds`
+    says whether such a budget is enough for what was asked, where that is more than a comparison of bytes. `values`
+    are the engine's own keys of JSON, `facts` what was assumed or follows from flags, in words for people,
     `log` the lines in which the engine reports these numbers.
     """
 
@@ -81,17 +92,31 @@ class Plan(NamedTuple):
     facts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
+    capacity: Callable[[int], Capacity] | None = None
+    holds: Callable[[int], bool] | None = None
+
+    def fits(self, budget: int) -> bool:
+        """Whether a budget for each GPU is enough."""
+        return rank_bytes(self) <= budget if self.holds is None else self.holds(budget)
+
+
+Group: TypeAlias = tuple[int, Cache, Cache, int]  # stage, one rank's part of a cache, the whole cache, copies
 
 
 class Question(NamedTuple):
     """A request put to one version of an engine. `knobs` are its own settings, from flags; what is not there has its
-    default.
+    default. `groups`: equal caches, where they were counted already.
     """
 
     request: Request
     placement: Placement
     version: Version
     knobs: Mapping[str, object] = {}
+    groups: tuple[Group, ...] = ()
+
+    def counted(self) -> "Question":
+        """The same question, whose equal caches need not be counted again for another number of tokens."""
+        return self._replace(groups=_groups(self))
 
     @property
     def sequences(self) -> int:
@@ -151,10 +176,6 @@ class Held(NamedTuple):
 def held(question: Question) -> list[Held]:
     """The caches of one replica, equal ones together, in order of first occurrence."""
     request = question.request
-    counts: Counter[tuple[int, Cache, Cache]] = Counter()
-    for placed, layer in zip(question.placement.layers, request.model.layers, strict=True):
-        for cache, whole in zip(placed.caches, layer, strict=True):
-            counts[placed.stage, cache, whole] += 1
     return [
         Held(
             stage,
@@ -163,8 +184,16 @@ def held(question: Question) -> list[Held]:
             copies,
             copies * question.sequences * size(whole, request.context, request.widths, request.encoder_tokens),
         )
-        for (stage, cache, whole), copies in counts.items()
+        for stage, cache, whole, copies in question.groups or _groups(question)
     ]
+
+
+def _groups(question: Question) -> tuple[Group, ...]:
+    counts: Counter[tuple[int, Cache, Cache]] = Counter()
+    for placed, layer in zip(question.placement.layers, question.request.model.layers, strict=True):
+        for cache, whole in zip(placed.caches, layer, strict=True):
+            counts[placed.stage, cache, whole] += 1
+    return tuple((*key, copies) for key, copies in counts.items())
 
 
 def without_tp(question: Question, engine: str) -> None:

@@ -7,7 +7,7 @@ from kvcalc.cli.options import Given, request_of
 from kvcalc.cli.shell import load_model
 from kvcalc.document import Value
 from kvcalc.errors import KvcalcError
-from kvcalc.fitting import Holding
+from kvcalc.fitting import Fit, Holding
 from kvcalc.sizing import Size, measure
 
 if TYPE_CHECKING:
@@ -26,21 +26,21 @@ class Asked(NamedTuple):
     holding: Holding | None = None
     warnings: tuple[str, ...] = ()
 
-    def engine_values(self) -> dict[str, Value] | None:
-        """The `engine` object of the JSON."""
+    def engine_values(self, fitted: Fit | None) -> dict[str, Value] | None:
+        """The `engine` object of the JSON, with what it counts where a budget was fitted."""
         if self.reservation is None:
             return None
         from kvcalc.reserved import engine_values
 
-        return engine_values(self.reservation)
+        return engine_values(self.reservation, None if fitted is None else max(fitted.room.kv_budget, 0))
 
-    def engine_part(self) -> "EnginePart | None":
+    def engine_part(self, fitted: Fit | None) -> "EnginePart | None":
         """The engine's part of the report."""
         if self.reservation is None:
             return None
         from kvcalc.reserved import engine_part
 
-        return engine_part(self.reservation)
+        return engine_part(self.reservation, None if fitted is None else max(fitted.room.kv_budget, 0))
 
 
 def question_of(source: str | None, behind: Sequence[str] | None, given: Given) -> Asked:
@@ -49,17 +49,20 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
         return Asked(measure(request_of(_load(source, given), given)))
 
     from kvcalc.launching import launch  # engines are not what a short question asks about
-    from kvcalc.reserving import Question, rank_bytes, reserve
+    from kvcalc.reserving import Question, reserve
 
     started = launch(given["engine"], behind)
     model = _load(source if source is not None else started.model, given)
     stated = started.engine.asked(started.program, started.read, model)
     size = measure(request_of(model, given, stated.options))
-    question = Question(size.request, size.placement, started.version, stated.knobs)
+    question = Question(size.request, size.placement, started.version, stated.knobs).counted()
     reservation = reserve(started.engine, question)
+    capacity = reservation.plan.capacity
     holding = Holding(
-        lambda sequences, tokens: rank_bytes(started.engine.plan(question.at(sequences, tokens))),
+        reservation.reserved_per_gpu,
+        lambda sequences, tokens, free: started.engine.plan(question.at(sequences, tokens)).fits(free),
         started.engine.most_sequences,
+        None if capacity is None else lambda free: capacity(free).tokens,
     )
     warnings = (*started.warnings, *stated.warnings, *reservation.plan.warnings)
     return Asked(size, reservation, holding, warnings)

@@ -62,12 +62,12 @@ def size(
     said = [*warnings(asked.size.request), *asked.warnings, *fit_warnings(fitted)]
 
     def document() -> dict[str, Value]:
-        return size_document(asked.size, budget, fitted, said, explain=explain, engine=asked.engine_values())
+        return size_document(asked.size, budget, fitted, said, explain=explain, engine=asked.engine_values(fitted))
 
     def report() -> "Report":
         from kvcalc.report import size_report  # --quiet, --get and --json need no words
 
-        return size_report(asked.size, fitted, said, explain=explain, engine=asked.engine_part())
+        return size_report(asked.size, fitted, said, explain=explain, engine=asked.engine_part(fitted))
 
     emit(output, document, report, headline=lambda document: pick(document, "kv.bytes_total"), warnings=said)
     raise typer.Exit(ExitCode.OK if fitted is None or fitted.fits else ExitCode.NO)
