@@ -11,6 +11,7 @@ from kvcalc.cli import options as o
 from kvcalc.cli.shell import emit, standard_input
 from kvcalc.document import pick
 from kvcalc.errors import ExitCode
+from kvcalc.locating import ModelFile, locate
 
 if TYPE_CHECKING:
     from kvcalc.model import Model
@@ -60,7 +61,8 @@ def verify(
 
 
 def _loaded(source: str, *, assume_dense: bool) -> "tuple[Model, File | None]":
-    """A model, and the config.json that it was read from, if it was."""
+    """A model, and the config.json that it was read from, if it was. Nothing is fetched."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
     from kvcalc.sources import files, jsonfile
     from kvcalc.verifying.running import File
 
@@ -69,8 +71,8 @@ def _loaded(source: str, *, assume_dense: bool) -> "tuple[Model, File | None]":
         facts = library.load_text(content, "<stdin>", assume_dense=assume_dense)
         return facts, File(jsonfile.parse_object(content, "<stdin>"), "<stdin>") if files.is_config(content) else None
     facts = library.load(source, assume_dense=assume_dense)
-    match library.locate(source):
-        case library.ModelFile(path=path) if not path.endswith(".gguf"):
+    match locate(source):
+        case ModelFile(path=path) if not path.endswith(".gguf"):
             path = os.path.join(path, files.CONFIG) if os.path.isdir(path) else path
             return facts, File(jsonfile.read_object(path), path)
         case _:
