@@ -53,11 +53,11 @@ def verify(
         output,
         lambda: running.document(found),
         lambda: running.report(found),
-        headline=lambda document: pick(document, "layers_differ"),
+        headline=lambda document: pick(document, "verdict"),
         rows=lambda document: document["rows"],  # type: ignore[arg-type,return-value]  # mappings, all of them
         warnings=found.warnings,
     )
-    raise typer.Exit(ExitCode.NO if found.layers else ExitCode.OK)
+    raise typer.Exit(ExitCode.OK if found.verdict == "equal" else ExitCode.NO)
 
 
 def _loaded(source: str, *, assume_dense: bool) -> "tuple[Model, File | None]":

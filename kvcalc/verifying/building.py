@@ -55,7 +55,7 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def attempt(what: str) -> Iterator[None]:
+def attempt(what: str, hint: str | None = None) -> Iterator[None]:
     """What transformers cannot do is said in one line: its own exceptions are of every kind."""
     try:
         with _quiet():
@@ -64,26 +64,37 @@ def attempt(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         text = escape(" ".join(str(error).split()))[:200]
-        raise KvcalcError(f"transformers cannot {what}: {type(error).__name__}: {text}") from error
+        raise KvcalcError(f"transformers cannot {what}: {type(error).__name__}: {text}", hint) from error
 
 
 def config_of_file(data: Mapping[str, object], file: str) -> Any | None:
-    """The configuration of a config.json as it stands, or of its language part; None where neither type has a class.
+    """The configuration of a config.json, or of its language part, as it stands; None where transformers has no class.
 
-    A file of another type is not read under a name that it does not have: MiniMax-Text-01 was published for remote code
-    and says with other keys what the class `minimax` knows.
+    A file that was published for code of its own is not read by a class of the same name, or of one like it: LLaVA's
+    first files are flat, and MiniMax-Text-01's say with other keys what the class `minimax` knows.
     """
     part = language_part(data, file)
-    for stated in (data, part.data):
+    listed = data.get("architectures")
+    if isinstance(listed, list) and listed and not any(_has(name) for name in listed):
+        return None
+    for stated in (part.data, data):
         model_type = stated.get("model_type")
         if isinstance(model_type, str) and _known(model_type):
             break
     else:
         return None
-    config = _made(model_type, {key: value for key, value in stated.items() if key not in (*_HOW, "model_type")})
-    with attempt(f"find the decoder of a {model_type} configuration"):
+    hint = f"`kvcalc preset {escape(file)} > my.yaml`, and verify my.yaml: what its layers are is then enough"
+    with attempt(f"read a {model_type} configuration", hint):
+        made = _class(model_type)
+        config = made(**{key: value for key, value in stated.items() if key not in (*_HOW, "model_type")})
         decoder = config.get_text_config(decoder=True)
     return config if type(decoder) is type(config) else decoder
+
+
+def _has(architecture: object) -> bool:
+    import transformers
+
+    return architecture in dir(transformers)
 
 
 def config_of_model(model: Model) -> Any:
@@ -93,7 +104,8 @@ def config_of_model(model: Model) -> Any:
     fields = {field.name for field in dataclasses.fields(made)}
     facts = {made.attribute_map.get(key, key): value for key, value in config_of(model).items()}
     stated = {key: value for key, value in facts.items() if key in fields or key in READ_ONCE}
-    config = _made(model_type, stated)
+    with attempt(f"read a {model_type} configuration"):
+        config = made(**stated)
     back = {key: value for key, value in config.to_dict().items() if key not in RESTATED.get(model_type, ())}
     _compare(model, {**{key: stated[key] for key in READ_ONCE if key in stated}, **back})
     return config
@@ -130,12 +142,6 @@ def _class(model_type: str) -> Any:
     if not _known(model_type):
         raise KvcalcError(f"model_type: transformers {__version__} has no class for {shown(model_type)}")
     return CONFIG_MAPPING[model_type]
-
-
-def _made(model_type: str, data: Mapping[str, object]) -> Any:
-    made = _class(model_type)
-    with attempt(f"read a {model_type} configuration"):
-        return made(**data)
 
 
 def on_meta(config: Any, dtype: str) -> Any:

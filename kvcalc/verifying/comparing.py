@@ -7,6 +7,7 @@ from typing import NamedTuple, assert_never
 from kvcalc.explain import cache_name
 from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
 from kvcalc.reserving import Plan, Question, held
+from kvcalc.verifying.measuring import Reading
 
 __all__ = ["Comparison", "Row", "compare"]
 
@@ -31,11 +32,15 @@ class Row(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The cache once it holds `tokens` tokens of each sequence, after a prefill or one more decode step."""
+    """The cache once it holds `tokens` tokens of each sequence, after a prefill or one more decode step.
+
+    `held` are predicted and real bytes of the storage that the tensors keep alive: a window is a view of a longer one.
+    """
 
     step: str
     tokens: int
     rows: tuple[Row, ...]
+    held: tuple[int, int]
 
     @property
     def predicted_bytes(self) -> int:
@@ -50,10 +55,15 @@ class Comparison(NamedTuple):
         """The layers that differ."""
         return tuple(sorted({layer for row in self.rows for layer in row.layers}))
 
+    @property
+    def equal(self) -> bool:
+        """No difference, in any layer or in what is held."""
+        return not self.layers and self.held[0] == self.held[1]
 
-def compare(question: Question, plan: Plan, real: Sequence[Mapping[str, int]], step: str) -> Comparison:
-    """Bytes of tensors by name, a mapping for each layer of the real cache, against the engine's plan."""
-    model = question.request.model
+
+def compare(question: Question, plan: Plan, reading: Reading) -> Comparison:
+    """A real cache against the engine's plan."""
+    model, real = question.request.model, reading.layers
     found: dict[Cache | None, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for at, caches, tensors in _slots(model, real):
         for cache in caches:
@@ -62,22 +72,25 @@ def compare(question: Question, plan: Plan, real: Sequence[Mapping[str, int]], s
             found[_owner(name, caches)][at] += amount
     rows = [_row(cache, charged, model, found.pop(cache, {})) for cache, charged in _charged(question, plan)]
     rows += [_row(cache, [], model, layers) for cache, layers in found.items() if any(layers.values())]
-    return Comparison(step, question.request.context, tuple(rows))
+    live = plan.values.get("held_bytes_total", 0)
+    assert isinstance(live, int)
+    return Comparison(reading.step, reading.tokens, tuple(rows), (live, reading.held_bytes))
 
 
 def _charged(question: Question, plan: Plan) -> Iterator[tuple[Cache, list[int]]]:
-    """The bytes that an engine charges for each of some equal caches.
+    """The bytes that an engine charges for each of some equal caches, which it knows by their names and exact sizes.
 
-    Charges come in the order of `held`, and several of them may share the copies of one: transformers keeps the same
-    window once in some layers of DeepSeek V4, and twice in others.
+    Several charges may be for copies of one cache: transformers keeps the window of DeepSeek V4 twice in some layers.
+    A cache that it keeps nothing of is not charged for.
     """
-    charges = iter(plan.charges)
+    charges: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for charge in plan.charges:
+        charges[charge.name, charge.exact // charge.copies] += [charge.bytes // charge.copies] * charge.copies
     for each in held(question):
-        amounts: list[int] = []
-        while len(amounts) < each.copies:
-            charge = next(charges)
-            amounts += [charge.bytes // charge.copies] * charge.copies
+        left = charges[cache_name(each.cache), each.exact // each.copies]
+        amounts = [left.pop(0) if left else 0 for _ in range(each.copies)]
         yield each.whole, amounts
+    assert not any(charges.values()), "an engine charges for what a model does not have"
 
 
 def _row(cache: Cache | None, charged: list[int], model: Model, real: Mapping[int, int]) -> Row:

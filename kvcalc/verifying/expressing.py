@@ -15,14 +15,11 @@ from kvcalc.verifying.facts import Facts, Setter
 
 __all__ = ["READ_ONCE", "RESTATED", "class_type", "config_of"]
 
-# Types that transformers reads as another of its own: parts that have no name of their own there (`text_config` of
-# exaone4_5, qwen3_asr and step3p7), files of another name (MiniMax), and the published remote code, which is
-# DeepSeek V3's under another name (Kimi K2).
-_READ_AS = {
+# Types of ours that are parts of larger models in transformers, and the type of that part (`text_config` of exaone4_5,
+# minimax_m3_vl, qwen3_asr and step3p7).
+_PARTS = {
     "exaone4_5_text": "exaone4",
-    "kimi_k2": "deepseek_v3",
     "minimax_m3": "minimax_m3_vl_text",
-    "minimax_text_01": "minimax",
     "qwen3_asr_text": "qwen3",
     "step3p7": "step3p5",
 }
@@ -60,20 +57,43 @@ _ROWS: Mapping[str, tuple[Setter, ...]] = {
     "gemma3n_text": (*_PLAIN, f.shared_layers),
     "gemma4_text": (*_PLAIN, f.gemma4_heads, f.shared_layers),
     "glm4v_text": (*_PLAIN, lambda _: {"rope_parameters": _GLM_ROPE}),
+    "gpt_neo": (f.depth, f.heads, f.windows("window_size"), f.attention_types),
     "laguna": (*_PLAIN, f.heads_per_layer),
     "llama4_text": (*_PLAIN, f.chunks),
     "mimo_v2_flash": (f.depth, f.heads, f.layer_types(), f.windows("sliding_window_size"), f.split_heads),
     # Two halves, or layers that look at an image.
-    **dict.fromkeys(("bart", "t5", "whisper"), (f.halves,)),
+    **dict.fromkeys(
+        (
+            "bart",
+            "bigbird_pegasus",
+            "blenderbot",
+            "blenderbot-small",
+            "led",
+            "longt5",
+            "m2m_100",
+            "marian",
+            "mbart",
+            "mt5",
+            "mvp",
+            "pegasus",
+            "pegasus_x",
+            "plbart",
+            "t5",
+            "umt5",
+            "whisper",
+        ),
+        (f.halves,),
+    ),
     "mllama_text_model": (*_PLAIN, f.cross_layers),
     # Latents, index keys and compressed entries.
-    **dict.fromkeys(("deepseek_v3", "glm4_moe_lite", "minicpm3"), (f.depth, f.latents)),
+    **dict.fromkeys(("axk1", "deepseek_v3", "glm4_moe_lite", "minicpm3", "mistral4", "youtu"), (f.depth, f.latents)),
     # Every layer dense: the class has no default for its experts that can be computed.
     "deepseek_v2": (f.depth, f.latents, lambda model: {"first_k_dense_replace": len(model.layers)}),
     "longcat_flash": (lambda model: {"num_layers": len(model.layers)}, f.latents),
-    **dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), (f.depth, f.latents, f.indexers)),
+    **dict.fromkeys(("axk2", "deepseek_v32", "glm_moe_dsa", "hy_v4"), (f.depth, f.latents, f.indexers)),
     "minimax_m3_vl_text": (f.depth, f.heads, f.layer_types(indexed_attention="minimax_m3_sparse"), f.indexers),
-    "deepseek_v4": (f.depth, f.compressed, f.windows()),
+    # Rounds of a normalisation, of which one is enough here.
+    "deepseek_v4": (f.depth, f.compressed, f.windows(), lambda _: {"hc_sinkhorn_iters": 1}),
     # Recurrent states, alone and between attention layers.
     **dict.fromkeys(("mamba", "falcon_mamba"), (f.depth, s.mamba1)),
     "mamba2": (f.depth, s.mamba2),
@@ -82,11 +102,13 @@ _ROWS: Mapping[str, tuple[Setter, ...]] = {
     "bamba": (f.depth, f.heads, s.mamba2_heads, s.attention_indices),
     **dict.fromkeys(("falcon_h1", "granitemoehybrid"), (*_PLAIN, s.mamba2_heads)),
     "nemotron_h": (f.heads, s.nemotron),
+    "zamba": (f.depth, f.heads, s.zamba),
     "zamba2": (f.depth, f.heads, s.zamba2),
     "recurrent_gemma": (f.depth, f.heads, f.windows("attention_window_size"), s.griffin),
     **dict.fromkeys(("olmo_hybrid", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"), (*_PLAIN, s.deltanet)),
     "kimi_linear": (f.depth, f.latents, s.kimi_delta),
     **dict.fromkeys(("lfm2", "lfm2_moe"), (f.depth, f.heads, f.layer_types(linear_attention="conv"), s.shortconv)),
+    "lfm3": (f.depth, f.heads, f.layer_types(linear_attention="conv"), f.windows(), s.shortconv),
 }
 
 
@@ -94,7 +116,7 @@ def class_type(model_type: str | None) -> str:
     """The model type under which transformers knows one of ours."""
     if model_type is None:
         raise KvcalcError("model_type: expected the model type whose class builds the cache, got nothing")
-    return _READ_AS.get(model_type, model_type)
+    return _PARTS.get(model_type, model_type)
 
 
 def config_of(model: Model) -> Facts:

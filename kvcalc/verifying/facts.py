@@ -13,6 +13,7 @@ from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Layer, M
 __all__ = [
     "Facts",
     "Setter",
+    "attention_types",
     "chunks",
     "compressed",
     "cross_layers",
@@ -147,6 +148,12 @@ def windows(key: str = "sliding_window") -> Setter:
 def chunks(model: Model) -> Facts:
     flags = [int(word == "chunked_attention") for word in words(model)]
     return {"attention_chunk_size": _span(model, "chunked"), "no_rope_layers": flags}
+
+
+def attention_types(model: Model) -> Facts:
+    """GPT-Neo: blocks of layers and how often each repeats."""
+    named = words(model, full_attention="global", sliding_attention="local")
+    return {"attention_types": [[[word], 1] for word in named]}
 
 
 def shared_layers(model: Model) -> Facts:

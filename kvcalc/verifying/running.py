@@ -37,6 +37,11 @@ class Verification(NamedTuple):
     warnings: tuple[str, ...]
 
     @property
+    def verdict(self) -> str:
+        """The headline: equal after every step, or different."""
+        return "equal" if all(each.equal for each in self.comparisons) else "different"
+
+    @property
     def layers(self) -> tuple[int, ...]:
         """The layers that differ after some step."""
         return tuple(sorted({layer for each in self.comparisons for layer in each.layers}))
@@ -53,9 +58,11 @@ def question_of(request: Request, version: str) -> tuple[Question, tuple[str, ..
 def comparisons(built: Any, question: Question) -> Iterator[Comparison]:
     """The cache of a model on the meta device, after a prefill and after a decode step, against the prediction."""
     request = question.request
+    engine = launch("transformers", None).engine
     for reading in readings(built, request.batch, request.context, request.encoder_tokens):
         then = question.at(question.sequences, reading.tokens)
-        yield compare(then, reserve(launch("transformers", None).engine, then).plan, reading.layers, reading.step)
+        then = then._replace(knobs={**question.knobs, "max_new_tokens": int(reading.step == "decode")})
+        yield compare(then, reserve(engine, then).plan, reading)
 
 
 def verify(request: Request, versions: Versions, file: File | None) -> Verification:
@@ -69,7 +76,7 @@ def verify(request: Request, versions: Versions, file: File | None) -> Verificat
 
 
 def document(found: Verification) -> dict[str, Value]:
-    """What --json prints. `layers_differ` is the headline: no layer at all, after no step."""
+    """What --json prints."""
     request, last = found.question.request, found.comparisons[-1]
     return {
         "schema": "kvcalc.verify/1",
@@ -86,10 +93,12 @@ def document(found: Verification) -> dict[str, Value]:
         "installed": {"transformers": found.versions.transformers, "torch": found.versions.torch},
         "model_class": found.model_class,
         "configuration": "file" if found.from_file else "facts",
-        "verdict": "different" if found.layers else "equal",
-        "layers_differ": len(found.layers),
+        "verdict": found.verdict,
+        "layers": list(found.layers),
         "predicted_bytes_total": last.predicted_bytes,
         "real_bytes_total": last.real_bytes,
+        "predicted_held_bytes_total": last.held[0],
+        "real_held_bytes_total": last.held[1],
         "rows": [row for each in found.comparisons for row in _rows(each)],
     }
 
@@ -120,7 +129,7 @@ def report(found: Verification) -> Report:
         facts=model_facts(found.question.request.facts),
         sections=[_section(each, found.question.request.batch) for each in found.comparisons],
         verdict=_verdict(found, version),
-        fits=not found.layers,
+        fits=found.verdict == "equal",
         notes=[f"{found.model_class} of {version}, built of {origin}, run on the meta device"],
         warnings=list(found.warnings),
     )
@@ -134,6 +143,8 @@ def _section(each: Comparison, batch: int) -> Section:
         for row in each.rows
     ]
     rows.append(("all layers", Bytes(each.predicted_bytes), Bytes(each.real_bytes), _where(each.layers)))
+    if set(each.held) != {each.real_bytes}:
+        rows.append(("storage held", *map(Bytes, each.held), "equal" if each.held[0] == each.held[1] else "differs"))
     return Section(title, (title, "predicted", "real", ""), rows)
 
 
@@ -145,6 +156,7 @@ def _where(layers: tuple[int, ...]) -> str:
 
 
 def _verdict(found: Verification, version: str) -> str:
-    if not found.layers:
+    if found.verdict == "equal":
         return f"equal to the byte: {version} caches what is predicted"
-    return f"different: {many(len(found.layers), 'layer')} of {version} differ from the prediction"
+    differ = many(len(found.layers), "layer") if found.layers else "the storage held"
+    return f"different from the prediction: {differ} of {version}"

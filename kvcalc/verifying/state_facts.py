@@ -17,6 +17,7 @@ __all__ = [
     "nemotron",
     "rwkv4",
     "shortconv",
+    "zamba",
     "zamba2",
 ]
 
@@ -85,6 +86,18 @@ def nemotron(model: Model) -> Facts:
         "n_groups": one.groups,
         "ssm_state_size": one.state,
         "conv_kernel": one.conv,
+        "layers_block_type": words(model),
+    }
+
+
+def zamba(model: Model) -> Facts:
+    """Zamba: as Zamba 2, with states of the first Mamba."""
+    one, width = first(model, Recurrent), _width(model) // 2
+    return {
+        "hidden_size": width,
+        "mamba_expand": _expansion(one.inner, width),
+        "mamba_d_state": one.state,
+        "mamba_d_conv": one.conv,
         "layers_block_type": words(model),
     }
 

@@ -17,6 +17,7 @@ from kvcalc.sizing import measure
 from kvcalc.verifying import building, running
 from kvcalc.verifying.building import Versions
 from kvcalc.verifying.comparing import compare
+from kvcalc.verifying.measuring import Reading
 
 Refused = Callable[..., tuple[str, str]]
 
@@ -37,8 +38,8 @@ def answer(*last: int) -> running.Verification:
     for step, tokens in (("prefill", 1), ("decode", 2)):
         bytes_each = 6144 * tokens
         real = [{"keys": bytes_each // 2, "values": bytes_each // 2}] * (12 - len(last)) + [{"keys": b} for b in last]
-        plan = Plan((Charge("full attention", 12, 12 * bytes_each, (), (), ""),))
-        found.append(compare(question.at(1, tokens), plan, real, step))
+        plan = Plan((Charge("full attention", 12, 12 * bytes_each, (), (), ""),), {"held_bytes_total": 200000})
+        found.append(compare(question.at(1, tokens), plan, Reading(step, tokens, real, 200000)))
     return running.Verification(question, INSTALLED, "GPT2Model", False, tuple(found), ())
 
 
@@ -64,13 +65,14 @@ def test_without_the_extra(missing: str, monkeypatch: pytest.MonkeyPatch, refuse
 
 
 def test_equal(answers: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
-    """Equal is exit status 0, and the headline is the number of layers that differ."""
+    """Equal is exit status 0 and the headline, and what is held beside the tensors is told."""
     answers()
     assert run(["verify", "gpt2", "-q"]) == 0
-    assert capsys.readouterr().out == "0\n"
+    assert capsys.readouterr().out == "equal\n"
     assert run(["verify", "gpt2"]) == 0
     out = capsys.readouterr().out
     assert "12 x full attention\t144 KiB\t147456\t144 KiB\t147456\tequal" in out
+    assert "storage held\t195.3 KiB\t200000\t195.3 KiB\t200000\tequal" in out
     assert "equal to the byte: transformers 5.23.0 caches what is predicted" in out
 
 
@@ -80,11 +82,11 @@ def test_different(answers: Callable[..., None], capsys: pytest.CaptureFixture[s
         12288, 12290
     )  # the layer before the last keeps two tokens after the prefill of one; the last two bytes more
     assert run(["verify", "gpt2", "-q"]) == 1
-    assert capsys.readouterr().out == "2\n"
+    assert capsys.readouterr().out == "different\n"
     assert run(["verify", "gpt2"]) == 1
     out = capsys.readouterr().out
     assert "12 x full attention\t144 KiB\t147456\t144 KiB\t147458\tlayer 11 differs" in out
-    assert "different: 2 layers of transformers 5.23.0 differ from the prediction" in out
+    assert "different from the prediction: 2 layers of transformers 5.23.0" in out
 
 
 def test_json_and_csv(answers: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,7 +94,7 @@ def test_json_and_csv(answers: Callable[..., None], capsys: pytest.CaptureFixtur
     answers(12288)
     assert run(["verify", "gpt2", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
-    assert (document["schema"], document["verdict"], document["layers_differ"]) == ("kvcalc.verify/1", "different", 1)
+    assert (document["schema"], document["verdict"], document["layers"]) == ("kvcalc.verify/1", "different", [11])
     assert document["installed"] == {"transformers": "5.23.0", "torch": "2.13.0"}
     assert (document["predicted_bytes_total"], document["real_bytes_total"]) == (147456, 147456)
     seen = [(row["step"], row["tokens"], row["real_bytes"], row["equal"], row["layers"]) for row in document["rows"]]

@@ -6,12 +6,17 @@ from typing import NamedTuple
 import pytest
 
 from kvcalc import library
+from kvcalc.explain import cache_name
 from kvcalc.request import ask
-from kvcalc.reserving import Charge, Plan, Question, held
+from kvcalc.reserving import Charge, Plan, Question, Rule, Step, held
 from kvcalc.sizing import measure
 from kvcalc.verifying.comparing import Comparison, compare
+from kvcalc.verifying.measuring import Reading
 
 HEAD = "name: Tiny 1\ndtype: bf16\nheads: 4\nkv_heads: 2\nhead_dim: 64\n"
+
+
+RULE = Rule("as it is said", "this test")
 
 
 class Version(NamedTuple):
@@ -30,8 +35,15 @@ def charges(asked: Question, *amounts: Sequence[int]) -> Plan:
     made = []
     for each, parts in zip(held(asked), amounts, strict=True):
         copies = [each.copies - len(parts) + 1] + [1] * (len(parts) - 1)
-        made += [Charge("x", n, n * part, (), (), "") for n, part in zip(copies, parts, strict=True)]
+        exact = each.exact // each.copies
+        for n, part in zip(copies, parts, strict=True):
+            made.append(Charge(cache_name(each.cache), n, n * exact, (Step(RULE, n * part),), (), ""))
     return Plan(tuple(made))
+
+
+def after_decode(layers: Sequence[Mapping[str, int]], held_bytes: int = 0) -> Reading:
+    """A real cache of ten tokens."""
+    return Reading("decode", 10, [dict(layer) for layer in layers], held_bytes)
 
 
 def rows(found: Comparison) -> list[tuple[str, int, int, tuple[int, ...]]]:
@@ -84,14 +96,14 @@ def test_rows(
 ) -> None:
     """Each group of equal caches is compared layer by layer, and what nothing was predicted for stands at the end."""
     asked = question(layers)
-    assert rows(compare(asked, charges(asked, *amounts), real, "decode")) == expected
+    assert rows(compare(asked, charges(asked, *amounts), after_decode(real))) == expected
 
 
 def test_two_blocks_in_a_layer() -> None:
     """LongCat's cache has two layers for each of the model's, and the model's number is told."""
     asked = question("layers: 2 latent+latent\ncaches:\n  latent: {rank: 512, rope: 64}\n")
     real = [{"keys": 9, "values": 1}, {"keys": 9, "values": 1}, {"keys": 9, "values": 1}, {"keys": 9, "values": 2}]
-    found = compare(asked, charges(asked, [10]), real, "decode")
+    found = compare(asked, charges(asked, [10]), after_decode(real))
     assert [(row.copies, row.predicted_bytes, row.real_bytes, row.layers) for row in found.rows] == [(4, 40, 41, (1,))]
 
 
@@ -114,6 +126,15 @@ def test_tensors_find_their_caches() -> None:
         {"keys": 512, "buffer_kv.compressor": 1024, "compressed_kv.indexer": 2048, "overlap_gate.indexer": 4096},
     ]
     amounts = [[3], [12], [48], [192], [256], [512], [7168]]
-    found = compare(asked, charges(asked, *amounts), real, "decode")
+    found = compare(asked, charges(asked, *amounts), after_decode(real))
     assert [row.real_bytes for row in found.rows] == [6, 12, 48, 192, 256, 512, 7168]
     assert found.layers == ()
+    assert found.equal
+
+
+def test_storage() -> None:
+    """Equal tensors that keep more storage alive than was predicted are a difference, of no layer."""
+    asked = question("layers: 1 full")
+    plan = charges(asked, [100])._replace(values={"held_bytes_total": 150})
+    same, more = (compare(asked, plan, after_decode([KV], held)) for held in (150, 151))
+    assert (same.equal, same.layers, more.equal, more.layers) == (True, (), False, ())
