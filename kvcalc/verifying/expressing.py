@@ -91,6 +91,7 @@ _ROWS: Mapping[str, tuple[Setter, ...]] = {
     "deepseek_v2": (f.depth, f.latents, lambda model: {"first_k_dense_replace": len(model.layers)}),
     "longcat_flash": (lambda model: {"num_layers": len(model.layers)}, f.latents),
     **dict.fromkeys(("axk2", "deepseek_v32", "glm_moe_dsa", "hy_v4"), (f.depth, f.latents, f.indexers)),
+    "mistral_large4_text": (f.depth, f.latents, f.latent_sources, f.indexers),
     "minimax_m3_vl_text": (f.depth, f.heads, f.layer_types(indexed_attention="minimax_m3_sparse"), f.indexers),
     # Rounds of a normalisation, of which one is enough here.
     "deepseek_v4": (f.depth, f.compressed, f.windows(), lambda _: {"hc_sinkhorn_iters": 1}),

@@ -25,6 +25,7 @@ __all__ = [
     "heads_per_layer",
     "indexers",
     "inner_heads",
+    "latent_sources",
     "latents",
     "layer_types",
     "multi_query",
@@ -185,6 +186,18 @@ def latents(model: Model) -> Facts:
         "qk_nope_head_dim": one.k_dim - one.rope,
         "v_head_dim": one.v_dim,
     }
+
+
+def latent_sources(model: Model) -> Facts:
+    """Mistral Large 4: layers without rotary positions, and the layer whose latent each layer uses."""
+    ropes, sources, last = [], [], dict[Cache, int]()
+    for at, layer in enumerate(model.layers):
+        kept = next(cache for cache in _stored(layer) if isinstance(cache, Latent))
+        ropes.append(int(kept.rope > 0))
+        if kept in layer:
+            last[kept] = at
+        sources.append(last[kept])
+    return {"no_rope_layers": ropes, "kv_source_layers": sources}
 
 
 def indexers(model: Model) -> Facts:
