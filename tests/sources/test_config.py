@@ -345,6 +345,11 @@ FACTS = {
          "indexer_types": ["full", "full", "shared"]},
         "latent+indexer, shared:latent+indexer, latent", Counted(2 * 576 + 2 * 128),
     ),
+    "mistral large 4: no rotary key without rotary positions": Fact(
+        "transformers 5.23.0, MistralLarge4Attention, whose cache was looked at in four layers",
+        {"model_type": "mistral_large4_text", "num_hidden_layers": 4},
+        "3 latent+indexer, nope+indexer", Counted(3 * 576 + 512 + 4 * 128),
+    ),
     "inkling: four convolutions in each layer": Fact(
         "transformers 5.24.0, InklingTextConfig and InklingShortConvolution, cut to two layers",
         {"model_type": "inkling_text", "num_hidden_layers": 2, "layer_types": ["hybrid_sliding", "hybrid"]},

@@ -191,7 +191,11 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     **dict.fromkeys(("deepseek_v32", "axk2"), _INDEXED._replace(kinds=k.indexers(lambda _: True))),
     "glm_moe_dsa": _INDEXED,
     **dict.fromkeys(("hy_v4", "hy_v4_vl_text"), _INDEXED._replace(kinds=k.indexers(lambda i: i == 0 or i % 4 == 1))),
-    "mistral_large4_text": _INDEXED._replace(share=h.source_sharing, ignored=_NO_ROPE),
+    "mistral_large4_text": _INDEXED._replace(
+        kinds=y.marked_without_rope(k.indexers()), share=h.source_sharing,
+        words={**_INDEXED_WORDS, "indexed_nope": ("nope", "indexer"), "full_nope": ("nope",)},
+        caches={"latent": n.latent, "nope": h.latent_without_rope, "indexer": n.indexer},
+    ),
     **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), _SPARSE),
     "deepseek_v4": _V4,
     # Recurrent states, alone and between attention layers.

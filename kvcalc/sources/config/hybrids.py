@@ -12,6 +12,7 @@ __all__ = [
     "compressed",
     "inkling_conv",
     "inkling_sliding",
+    "latent_without_rope",
     "m3_indexer",
     "olmo_deltanet",
     "source_sharing",
@@ -34,6 +35,11 @@ def source_sharing(config: Config, layers: list[Names]) -> list[Names]:
         names if source == i else (SHARED + names[0], *names[1:])
         for i, (names, source) in enumerate(zip(layers, sources, strict=False))
     ]
+
+
+def latent_without_rope(config: Config, where: Sequence[int]) -> Fields:
+    """Mistral Large 4: a layer without rotary positions has no rotary key either (MistralLarge4Attention)."""
+    return {"kind": "latent", **n.latent(config, where), "rope": 0}
 
 
 def m3_indexer(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001

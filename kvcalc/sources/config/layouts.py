@@ -16,6 +16,7 @@ __all__ = [
     "lfm3_layers",
     "local_and_global",
     "m3_layers",
+    "marked_without_rope",
     "mimo_layers",
     "muse_layers",
     "no_rope",
@@ -36,6 +37,16 @@ def no_rope(config: Config) -> list[str]:
     flags = _rope_flags(config)
     chunk = config.integer("attention_chunk_size")
     return ["chunked" if flag and chunk else "full" for flag in flags]
+
+
+def marked_without_rope(inner: Kinds) -> Kinds:
+    """The words of `inner`, with `_nope` behind those of layers without rotary positions (MistralLarge4TextConfig)."""
+
+    def kinds(config: Config) -> list[str]:
+        flags = _rope_flags(config)
+        return [word if flag else f"{word}_nope" for word, flag in zip(inner(config), flags, strict=True)]
+
+    return kinds
 
 
 def _rope_flags(config: Config) -> list[int]:
