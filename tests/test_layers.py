@@ -34,6 +34,7 @@ ORDER = (
     ("reserved",),
     ("catalogue",),
     ("render.",),
+    ("verifying.",),
     ("api",),
     ("kvcalc",),
     ("cli.",),

@@ -18,30 +18,38 @@ from kvcalc.units import ceil_div, many
 
 __all__ = ["DRAFT_CONTEXT", "DRAFT_LAYERS", "Kept", "compressed_cells", "keep"]
 
-_KV, _ISWA = "src/llama-kv-cache.cpp, llama_kv_cache", "src/llama-kv-cache-iswa.cpp, llama_kv_cache_iswa"
-_CONTEXT, _STATE = "src/llama-context.cpp, llama_context", "src/llama-memory-recurrent.cpp, llama_memory_recurrent"
-_MEMORY, _DSV4 = "src/llama-model.cpp, create_memory", "src/llama-kv-cache-dsv4.cpp, llama_kv_cache_dsv4"
+_AT = "llama.cpp 0c1e57098, src"
+_KV, _ISWA = f"{_AT}/llama-kv-cache.cpp: llama_kv_cache", f"{_AT}/llama-kv-cache-iswa.cpp: llama_kv_cache_iswa"
+_CONTEXT, _MEMORY = f"{_AT}/llama-context.cpp: llama_context", f"{_AT}/llama-model.cpp: create_memory"
+_STATE = f"{_AT}/llama-memory-recurrent.cpp: llama_memory_recurrent"
+_DSV4 = f"{_AT}/llama-kv-cache-dsv4.cpp: llama_kv_cache_dsv4"
 
-DRAFT_LAYERS = Rule("draft layers cached as well", f"{_MEMORY}: no filter for this architecture")
-DRAFT_CONTEXT = Rule("a context for the draft layers", "common/speculative.cpp, common_speculative_init_result")
+DRAFT_LAYERS = Rule("draft layers cached as well", f"{_MEMORY}, no filter for this architecture")
+DRAFT_CONTEXT = Rule(
+    "a context for the draft layers",
+    "llama.cpp 0c1e57098, common/speculative.cpp: common_speculative_init_result",
+)
 
-_F16 = Rule("f16 cache by default", f"{_CONTEXT}: whatever the model computes in")
-_WINDOW_IGNORED = Rule("window ignored", f"{_MEMORY}: this architecture has no swa_type")
-_FULL_WINDOW = Rule("windows at full length (--swa-full)", _ISWA)
-_MICRO_BATCH = Rule("window plus micro-batch", f"{_ISWA}: n_swa + n_ubatch")
-_BATCH = Rule("window plus batch", f"{_ISWA} before pull request 13833: n_swa + n_batch")
-_V_WIDEST = Rule("V of the widest layer", f"{_KV}: V is transposed without flash attention, n_embd_v_gqa_max")
-_LATENT_V = Rule("a V beside the latent", f"{_KV} before pull request 19067")
-_EXPANDED = Rule("expanded latents", "src/models/minicpm3.cpp, plm.cpp; deepseek2.cpp before pull request 12801")
-_INDEX_TYPE = Rule("index keys in the K type", "src/llama-kv-cache-dsa.cpp, llama_kv_cache_dsa: hparams_lid")
-_INDEX_V = Rule("an unused V beside the index key", "src/llama-kv-cache-msa.cpp, llama_kv_cache_msa: hparams_idx")
-_NO_INDEX = Rule("no index keys", f"{_MEMORY} before pull request 25407")
-_NO_CROSS = Rule("no cross-attention cache", "src/models/t5.cpp: K and V of the encoder are computed anew")
-_WHOLE = Rule("the whole context for each sequence", f"{_DSV4}: unified_raw; {_MEMORY} before pull request 16812")
-_ENTRIES = Rule("entries padded to 256", f"{_DSV4}: dsv4_comp_size")
-_STATES = Rule("f32 compressor states", f"{_DSV4}: llama_dsv4_comp_state")
-_F32_STATE = Rule("f32 state", f"{_STATE}: type_r and type_s are GGML_TYPE_F32")
-_DRAFT_STATES = Rule("state rows for drafts", f"{_STATE}: mem_size * (1 + n_rs_seq)")
+_F16 = Rule("f16 cache by default", f"{_CONTEXT}, type_k and type_v")
+_WINDOW_IGNORED = Rule("window ignored", f"{_MEMORY}, no swa_type for this architecture")
+_FULL_WINDOW = Rule("windows at full length (--swa-full)", f"{_ISWA}, swa_full")
+_MICRO_BATCH = Rule("window plus micro-batch", f"{_ISWA}, n_swa + n_ubatch")
+_BATCH = Rule("window plus batch", "llama.cpp before pull request 13833: n_swa + n_batch")
+_V_WIDEST = Rule("V of the widest layer", f"{_KV}, n_embd_v_gqa_max where V is transposed")
+_LATENT_V = Rule("a V beside the latent", "llama.cpp before pull request 19067: llama_kv_cache")
+_EXPANDED = Rule("expanded latents", f"{_AT}/models: minicpm3.cpp, plm.cpp; deepseek2.cpp before pull request 12801")
+_INDEX_TYPE = Rule("index keys in the K type", f"{_AT}/llama-kv-cache-dsa.cpp: llama_kv_cache_dsa, hparams_lid")
+_INDEX_V = Rule("an unused V beside the index key", f"{_AT}/llama-kv-cache-msa.cpp: llama_kv_cache_msa, hparams_idx")
+_NO_INDEX = Rule("no index keys", "llama.cpp before pull request 25407: create_memory")
+_NO_CROSS = Rule("no cross-attention cache", f"{_AT}/models/t5.cpp, K and V of the encoder are computed anew")
+_WHOLE = Rule(
+    "the whole context for each sequence",
+    f"{_DSV4}, unified_raw; hybrids: llama.cpp before pull request 16812, create_memory",
+)
+_ENTRIES = Rule("entries padded to 256", f"{_DSV4}, dsv4_comp_size")
+_STATES = Rule("f32 compressor states", f"{_DSV4}, llama_dsv4_comp_state")
+_F32_STATE = Rule("f32 state", f"{_STATE}, type_r and type_s")
+_DRAFT_STATES = Rule("state rows for drafts", f"{_STATE}, mem_size * (1 + n_rs_seq)")
 
 _F32 = 4  # bytes
 
@@ -49,13 +57,13 @@ _F32 = 4  # bytes
 @remembered
 def _padded(to: int) -> Rule:
     if to == 1:
-        return Rule("cells of the whole context", f"{_CONTEXT} after pull request 16812")
-    return Rule(f"cells padded to {to}", f"{_CONTEXT}: GGML_PAD(n_ctx, {to}), and so each stream of it")
+        return Rule("cells of the whole context", f"{_CONTEXT}, n_ctx")
+    return Rule(f"cells padded to {to}", f"{_CONTEXT}, GGML_PAD of n_ctx and n_ctx_seq; of windows: size_swa")
 
 
 @remembered
 def _fixed(window: int, stated: int) -> Rule:
-    return Rule(f"window of {window:,} instead of {stated:,}", "src/models/llama4.cpp, smallthinker.cpp: n_swa")
+    return Rule(f"window of {window:,} instead of {stated:,}", f"{_AT}/models: llama4.cpp, smallthinker.cpp, n_swa")
 
 
 class Kept(NamedTuple):
@@ -216,12 +224,15 @@ def _compressed(each: Held, cache: Compressed, context: Context) -> Kept:
     cells = compressed_cells(context, cache.ratio)[1]
     stages.then(_ENTRIES, both * cells * context.streams)
     # Two tensors of keys and scores: 8 rows of twice the width where entries overlap, else a row for each token.
-    states = 2 * 2 * 8 * (cache.dim + cache.indexer) if cache.ratio == 4 else 2 * cache.ratio * cache.dim
-    states *= each.copies * context.streams * context.states * _F32
+    rows = 2 * 2 * 8 if cache.ratio == 4 else 2 * cache.ratio
+    rows *= each.copies * context.streams * context.states * _F32
+    states = rows * (cache.dim + (cache.indexer if cache.ratio == 4 else 0))
     stages.then(_STATES, stages.bytes + states)
     k, index = (each.copies * size * cells * context.streams for size in (row, key))
     name = "csa" if cache.ratio == 4 else "hca"
-    pools = [(name, (k, 0))] + ([("lid", (index, 0))] if index else [])
+    pools = [(name, (k, 0)), (f"{name} state", (rows * cache.dim, 0))]
+    if index:
+        pools += [("lid", (index, 0)), ("lid state", (rows * cache.indexer, 0))]
     parts = {"k_bytes": k, "index_k_bytes": index, "compressor_bytes": states}
     how = f"{_how(each, cells, context, k + index)} + {states:,} B of states"
     return Kept(_charge(each, stages, parts, how), tuple(pools))

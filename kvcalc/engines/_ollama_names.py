@@ -6,7 +6,7 @@ From types/model/name.go, Ollama fb3076099: HOST/NAMESPACE/MODEL:TAG, the tag `l
 import re
 from collections.abc import Sequence
 
-from kvcalc.errors import KvcalcError, escape, nearest
+from kvcalc.errors import KvcalcError, nearest, shown
 
 __all__ = ["preset_of"]
 
@@ -36,13 +36,13 @@ def preset_of(model: str, presets: Sequence[str]) -> str:
             return found
     sizes = [preset for squashed, preset in known.items() if _adds_size(squashed, preset, name)]
     if parts:
-        raise _unknown(model, f"no preset is called {escape(name)}-{escape(parts[0])}", sizes, presets)
+        raise _unknown(model, f"no preset is called {shown(f'{name}-{parts[0]}')}", sizes, presets)
     if _squash(name) in known:
         return known[_squash(name)]
     if len(sizes) == 1:
         return sizes[0]
     if not sizes:
-        raise _unknown(model, f"no preset is called {escape(name)}", sizes, presets)
+        raise _unknown(model, f"no preset is called {shown(name)}", sizes, presets)
     raise _unknown(model, f"the name alone means any of {len(sizes)} sizes", sizes)
 
 
@@ -50,9 +50,7 @@ def _unknown(model: str, what: str, sizes: Sequence[str] = (), presets: Sequence
     """A name that leads to no preset, with the presets of that family, or the names closest to it, as a way out."""
     close = sizes or nearest(model.replace(":", "-"), presets)
     hint = f"one of {', '.join(close[:8])} in front: kvcalc {close[0]} -- ollama ..." if close else None
-    return KvcalcError(
-        f"ollama: {escape(model)}: {what}", hint or "give the model in front: kvcalc MODEL -- ollama ..."
-    )
+    return KvcalcError(f"ollama: {shown(model)}: {what}", hint or "give the model in front: kvcalc MODEL -- ollama ...")
 
 
 def _squash(name: str) -> str:

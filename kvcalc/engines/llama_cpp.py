@@ -12,7 +12,7 @@ from kvcalc.engines._llama_versions import VERSIONS
 from kvcalc.model import Attention, Indexer, Latent
 from kvcalc.reserving import Engine, Held, Plan, Question, held, without_tp
 
-__all__ = ["ENGINE"]
+__all__ = ["ENGINE", "plan"]
 
 # What -ctk and -ctv accept: kv_cache_types in common/arg.cpp.
 _FORMATS = ("fp32", "fp16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
@@ -32,12 +32,12 @@ def plan(question: Question) -> Plan:
         drafts = [keep(each, apart, DRAFT_CONTEXT) for each in _draft_layers(question)]
         log += log_lines(drafts, apart, 0)
         kept += drafts
-    aborts = context.arch == "t5" and context.sequences > 1
+    aborts = context.arch == "t5" and context.streams > 1
     return Plan(
         tuple(each.charge for each in kept),
         _values(kept, context),
-        _facts(question, context),
-        ("llama.cpp aborts with more than one sequence of a T5",) if aborts else (),
+        _facts(question, kept, context),
+        ("llama.cpp aborts with more than one sequence of a T5 without -kvu",) if aborts else (),
         log,
         holds=(lambda _: False) if aborts else None,
     )
@@ -64,7 +64,7 @@ def _values(kept: list[Kept], context: Context) -> dict[str, int | str | bool | 
         "swa_cells": context.window[1] if "swa" in pools else None,
         "state_slots": context.sequences * context.states if "recurrent" in pools else None,
         "state_bytes": state,
-        "n_ctx": context.cells * (1 if context.unified else context.sequences),
+        "n_ctx": context.cells * (1 if context.unified or context.whole else context.sequences),
         "n_seq_max": context.sequences,
         "n_batch": context.n_batch,
         "n_ubatch": context.n_ubatch,
@@ -80,10 +80,13 @@ def _values(kept: list[Kept], context: Context) -> dict[str, int | str | bool | 
 _STATE_PARTS = ("r_bytes", "s_bytes", "p_bytes", "compressor_bytes")
 
 
-def _facts(question: Question, context: Context) -> tuple[str, ...]:
+def _facts(question: Question, kept: list[Kept], context: Context) -> tuple[str, ...]:
     """What follows from settings, in words for people."""
-    shared = "that all sequences share" if context.unified and context.sequences > 1 else "for each sequence"
-    found = [f"{context.cells:,} cells {shared}, K in {context.k.name} and V in {context.v.name}"]
+    found = []
+    if any(name != "recurrent" for each in kept for name, _ in each.pools):
+        shared = "that all sequences share" if context.streams < context.sequences else "for each sequence"
+        types = context.k.name if context.k == context.v else f"{context.k.name} and {context.v.name}"
+        found.append(f"llama.cpp as {context.arch}: {context.cells:,} cells {shared}, in {types}")
     if question.knobs.get("fitted"):
         found.append("without -c the context is the model's limit, and --fit lowers it where the memory is less")
     return tuple(found)

@@ -199,6 +199,8 @@ def _facts(run: Run, most: int, end: int) -> Iterator[str]:
         yield f"nothing is quantised below {use.quantized_kv_start:,} tokens (--quantized-kv-start)"
     if run.sequences > 1:
         yield f"{run.sequences:,} sequences of one length that start together"
+    if use.program == "chat":
+        yield "one turn: a later prompt is appended to what the cache holds"
     if use.program == "server":
         yield "mlx_lm.server also keeps the caches of finished requests (--prompt-cache-size), which are not counted"
 

@@ -11,6 +11,7 @@ from kvcalc.cli.main import run
 from kvcalc.engines.mlx import ENGINE
 from kvcalc.errors import KvcalcError
 from kvcalc.launching import launch
+from kvcalc.library import entries, load_entry
 from kvcalc.model import Model
 from kvcalc.preset import model_from_preset
 from kvcalc.request import ask
@@ -217,3 +218,24 @@ def test_a_declared_format_of_the_checkpoint_is_not_read() -> None:
     found = reservation(model_of(facts), "", context=256)
     assert (found.exact_total, found.reserved_total) == (256 * 512, 256 * 1024)
     assert [difference.rule.why for difference in found.differences] == ["in the model's dtype"]
+
+
+# Types of presets that MLX-LM has no model file for, or one that cannot load them (GLM-5.2 and 5.3 share indexers).
+WITHOUT = """
+    baichuan bamba bart bloom chatglm deepseek_v4 exaone4_5_text falcon glm4v_moe_text glm4v_text grok-1 internlm
+    minimax_text_01 mllama_text_model molmo mpt opt qwen2_5_omni_text qwen3_asr_text rwkv6 step3p7 t5 whisper zamba2
+"""
+
+
+def test_every_preset_is_answered_or_refused() -> None:
+    """In MLX-LM as `ls mlx_lm/models` and its MODEL_REMAPPING have it."""
+    refused = set()
+    for entry in entries():
+        model = load_entry(entry)
+        try:
+            found = reservation(model, "")
+        except KvcalcError:
+            refused.add(model.model_type)
+            continue
+        assert found.reserved_total == found.exact_total + sum(difference.bytes for difference in found.differences)
+    assert refused == {*WITHOUT.split(), "glm_moe_dsa"}

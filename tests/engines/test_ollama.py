@@ -136,12 +136,16 @@ def test_names_of_its_library_lead_to_presets(model: str, preset: str) -> None:
 @pytest.mark.parametrize(
     ("model", "says", "hint"),
     [
-        ("qwen3", "ollama: qwen3: the name alone means any of 2 sizes", "one of qwen3-30b-a3b, qwen3-8b in front"),
-        ("gpt-oss:latest", "ollama: gpt-oss:latest: the name alone means any of 2", "one of gpt-oss-20b, gpt-oss-120b"),
-        ("qwen3:4b", "ollama: qwen3:4b: no preset is called qwen3-4b", "one of qwen3-30b-a3b, qwen3-8b in front"),
-        ("nosuch:7b", "ollama: nosuch:7b: no preset is called nosuch-7b", "give the model in front"),
-        ("someone/model:7b", "ollama: someone/model:7b: Ollama keeps the model", "give the model in front"),
-        ("evil\x1b[2J:7b", "ollama: evil\\x1b[2J:7b: no preset", "give the model in front"),
+        ("qwen3", "ollama: 'qwen3': the name alone means any of 2 sizes", "one of qwen3-30b-a3b, qwen3-8b in front"),
+        (
+            "gpt-oss:latest",
+            "ollama: 'gpt-oss:latest': the name alone means any of 2",
+            "one of gpt-oss-20b, gpt-oss-120b",
+        ),
+        ("qwen3:4b", "ollama: 'qwen3:4b': no preset is called 'qwen3-4b'", "one of qwen3-30b-a3b, qwen3-8b in front"),
+        ("nosuch:7b", "ollama: 'nosuch:7b': no preset is called 'nosuch-7b'", "give the model in front"),
+        ("someone/model:7b", "ollama: 'someone/model:7b': Ollama keeps the model", "give the model in front"),
+        ("evil\x1b[2J:7b", "ollama: 'evil\\x1b[2J:7b': no preset", "give the model in front"),
     ],
 )
 def test_a_name_that_could_be_several_is_refused(model: str, says: str, hint: str) -> None:
