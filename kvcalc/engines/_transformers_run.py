@@ -58,8 +58,7 @@ class Run(NamedTuple):
         return self.habits.windows and not self.settings.no_config
 
     def moments(self) -> Iterator["Run"]:
-        """The end, and what may hold most before: the prompt's end, and that of the last full residual."""
-        yield self
+        """When more may be held than in the end: after the prompt, and before the last quantisation."""
         quantised = self.quantised
         if quantised is None and self.decoded:
             yield self._replace(tokens=self.tokens - self.decoded, decoded=0)

@@ -161,11 +161,11 @@ def live_bytes(tensor: Tensor, run: Run, sequences: int) -> int:
 
 
 def copied(cache: Attention, run: Run) -> tuple[Tensor, ...]:
-    """What layers share with later ones beside their cache: what the last forward attended to, before 5.6.
+    """What windows share with later layers beside their cache, before 5.6: all that the last forward attended to.
 
-    The cache of a window is a view of it; that of full attention is the same tensor.
+    The cache is a view of it. Of full attention the same tensor is shared.
     """
-    if cache.reach != "sliding" or not run.windows:
+    if not run.windows:  # the cache has all of it
         return ()
     if run.static:
         raise KvcalcError(

@@ -64,12 +64,7 @@ _TYPES = {
         step3p7
     """,
     "5.21.0": "flint",
-    "5.23.0": "granite_docling_text internlm3 iquestcoder lfm3",
-}
-
-_UNREAD = {
-    # modeling_mistral_large4.py: layers without rotary positions cache no rotary key, and a preset does not say which.
-    "mistral_large4_text": "which of its layers cache a rotary key is not known",
+    "5.23.0": "granite_docling_text internlm3 iquestcoder lfm3 mistral_large4_text",
 }
 
 _OWN = {
@@ -105,8 +100,6 @@ def habits_of(model: Model, version: str) -> Habits:
     name = model.model_type
     if name is None:  # described by hand: what its kinds of caches say
         return Habits()
-    if name in _UNREAD:
-        raise KvcalcError(f"model_type: {shown(name)} in transformers: {_UNREAD[name]}", _EXACT)
     since = _since().get(name)
     if since is None:
         raise KvcalcError(

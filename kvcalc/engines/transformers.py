@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from kvcalc.engines._transformers_flags import FLAGS, asked, model_of
 from kvcalc.engines._transformers_layers import cache_class, layer_classes
 from kvcalc.engines._transformers_run import Run, run_of
-from kvcalc.engines._transformers_tensors import Stage, copied, live_bytes, stages, tensor_bytes
+from kvcalc.engines._transformers_tensors import Stage, Tensor, copied, live_bytes, stages, tensor_bytes
 from kvcalc.engines._transformers_versions import VERSIONS
 from kvcalc.explain import cache_name
 from kvcalc.formula import size
@@ -46,22 +46,24 @@ def plan(question: Question) -> Plan:
     without_tp(question, "transformers")
     run, layers = run_of(question), _layers(question)
     groups = _groups(layers, run)
-    charges = tuple(_charge(group, copies, run) for group, copies in groups.items())
-    moments = [_live(groups, moment, run.sequences) for moment in run.moments()]
-    live, end, peak = moments[0].total(), _fullest(moments[0]), max(map(_fullest, moments))
+    found = {group: _stages(group, run) for group in groups}
+    charges = tuple(_charge(group, copies, found[group], run) for group, copies in groups.items())
+    end = _live(groups, found, run, run.sequences)
+    peaks = [_live(groups, {g: _stages(g, at) for g in groups}, at, run.sequences) for at in run.moments()]
+    live, peak = end.total(), max(map(_fullest, [end, *peaks]))
     values: dict[str, int | str | bool | None] = {
         "cache_class": cache_class(question.request.model, run),
         "layer_classes": _classes(layers, run),
         "prefilled_tokens": run.tokens - run.decoded,
         "decoded_tokens": run.decoded,
         "max_cache_len": run.static,
-        "held_bytes_total": live if question.request.layout.dp == 1 else _live_of_all(question, groups, run),
+        "held_bytes_total": live if question.request.layout.dp == 1 else _live_of_all(question, groups, found, run),
         "peak_bytes_per_gpu": peak,
     }
     facts = [*_facts(question, run, values)]
     if live != sum(charge.bytes for charge in charges):
         facts.append(f"{live:,} B of storage live, since a window is a view of all that the last forward attended to")
-    if peak > end:
+    if peak > _fullest(end):
         facts.append(f"up to {peak:,} B on one GPU before, which is what must fit")
     return Plan(charges, values, tuple(facts), tuple(_warnings(question, run)), peak=peak)
 
@@ -88,7 +90,7 @@ def _groups(layers: Layers, run: Run) -> Groups:
             if isinstance(cache, Shared):
                 if not run.habits.shares:
                     groups[Group(stage, cache.of, extra=_STORED)] += copies
-                elif run.version.shared_copies and isinstance(cache.of, Attention):
+                elif run.version.shared_copies and isinstance(cache.of, Attention) and cache.of.reach == "sliding":
                     groups[Group(stage, cache.of, extra=_COPY)] = 1
             elif not isinstance(cache, Attention) or cache.kv_heads:
                 groups[Group(stage, cache, entries)] += copies
@@ -105,46 +107,44 @@ def _stages(group: Group, run: Run) -> list[Stage]:
     return found if group.extra is None else [(group.extra, found[-1][1])]
 
 
-def _charge(group: Group, copies: int, run: Run) -> Charge:
+def _charge(group: Group, copies: int, found: list[Stage], run: Run) -> Charge:
     """From the exact size, one rule at a time, to what is allocated."""
 
-    def total(sequences: int) -> int:
+    def total(tensors: tuple[Tensor, ...], sequences: int) -> int:
         return copies * sum(tensor_bytes(tensor, run, sequences) for tensor in tensors)
 
-    whole = copies * run.sequences
-    exact = 0 if group.extra else whole * size(group.cache, run.tokens, run.widths, run.encoder_tokens)
-    before, steps = exact, []
-    for rule, tensors in _stages(group, run):  # noqa: B007 - the last ones count below
-        amount = total(run.sequences)
+    needed = copies * run.sequences * size(group.cache, run.tokens, run.widths, run.encoder_tokens)
+    exact = before = 0 if group.extra else needed
+    steps, last = [], found[-1][1]
+    amounts = [(rule, total(tensors, run.sequences)) for rule, tensors in found]
+    for rule, amount in (*amounts, (_BEAMS, total(last, run.sequences * run.beams))):
         if amount != before:
             steps.append(Step(rule, amount))
         before = amount
-    if run.beams > 1:
-        steps.append(Step(_BEAMS, total(run.sequences * run.beams)))
     parts: Counter[str] = Counter()
-    for tensor in tensors:
-        parts[tensor.part] += copies * tensor_bytes(tensor, run, run.sequences * run.beams)
-    shapes = " + ".join(f"{t.tokens:,} x {t.width:,} in {t.dtype.name}" for t in tensors if t.tokens and t.width)
+    for tensor in last:
+        parts[tensor.part] += total((tensor,), run.sequences * run.beams)
+    shapes = " + ".join(f"{t.tokens:,} x {t.width:,} in {t.dtype.name}" for t in last if t.tokens and t.width)
     how = f"{many(copies, 'layer')} x {many(run.sequences * run.beams, 'sequence')} x ({shapes})"
     return Charge(cache_name(group.cache), copies, exact, tuple(steps), tuple(parts.items()), how, group.stage)
 
 
-def _live(groups: Groups, run: Run, sequences: int) -> Counter[int]:
+def _live(groups: Groups, found: Mapping[Group, list[Stage]], run: Run, sequences: int) -> Counter[int]:
     """Bytes of the storage that lives on each stage."""
-    found: Counter[int] = Counter()
+    stages: Counter[int] = Counter()
     for group, copies in groups.items():
-        _, tensors = _stages(group, run)[-1]
-        found[group.stage] += copies * sum(live_bytes(tensor, run, sequences * run.beams) for tensor in tensors)
-    return found
+        _, tensors = found[group][-1]
+        stages[group.stage] += copies * sum(live_bytes(tensor, run, sequences * run.beams) for tensor in tensors)
+    return stages
 
 
-def _live_of_all(question: Question, groups: Groups, run: Run) -> int:
+def _live_of_all(question: Question, groups: Groups, found: Mapping[Group, list[Stage]], run: Run) -> int:
     """Live storage of all replicas, some of which may hold one sequence less."""
     dp, batch = question.request.layout.dp, question.request.batch
     less = batch // dp
     full = dp if less == run.sequences else batch - less * dp
     return sum(
-        replicas * sum(_live(groups, run, sequences).values())
+        replicas * _live(groups, found, run, sequences).total()
         for replicas, sequences in ((full, run.sequences), (dp - full, less))
         if sequences
     )

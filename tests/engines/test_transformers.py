@@ -19,6 +19,7 @@ from kvcalc.request import ask
 from kvcalc.reserving import Question, Reservation, reserve
 from kvcalc.sizing import measure
 
+from .transformers_published import PUBLISHED
 from .transformers_runs import MODELS, RUNS, Run
 from .transformers_small import SMALL, Small
 
@@ -292,6 +293,22 @@ def test_real_caches_on_the_meta_device(
     """Published shapes whose rules are their own."""
     found = reservation(load(name), f"{flags} max_new_tokens={decoded}", context=tokens)
     assert (found.reserved_total, found.plan.values["held_bytes_total"]) == (total, storage)
+
+
+@pytest.mark.parametrize(("name", "prompt", "decoded", "batch", "total", "storage"), PUBLISHED, ids=str)
+def test_bundled_models_as_their_published_configurations_ran(
+    name: str, prompt: int, decoded: int, batch: int, total: int, storage: int
+) -> None:
+    """Presets give what transformers allocated for the configuration of the same model."""
+    flags = f"max_new_tokens={decoded} dtype=bfloat16"
+    encoder = 1500 if name.startswith("whisper") else 77
+    found = reservation(load(name), flags, context=prompt + decoded, batch=batch, **encoder_of(name, encoder))
+    assert (found.reserved_total, found.plan.values["held_bytes_total"]) == (total, storage)
+
+
+def encoder_of(name: str, tokens: int) -> dict[str, int]:
+    """The length of the encoder's side, where there is one."""
+    return {"encoder_tokens": tokens} if name.startswith(("bart", "t5", "flan", "whisper")) else {}
 
 
 # Types of code that is not part of transformers.
