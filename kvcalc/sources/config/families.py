@@ -47,7 +47,7 @@ _LATENT = Family(
 _INDEXED_WORDS: Mapping[str, Names] = {"indexed": ("latent", "indexer"), "full": ("latent",)}
 # What a draft layer of these holds was seen in GLM-5.1, whose weights of that layer have an indexer.
 _INDEXED = _LATENT._replace(
-    kinds=k.indexers(),
+    kinds=h.indexers(),
     words=_INDEXED_WORDS,
     caches={"latent": n.latent, "indexer": n.indexer},
     draft=drafts.repeated("latent", "indexer"),
@@ -85,7 +85,7 @@ _SPARSE = Family(
     draft=drafts.repeated("full", "indexer"),
 )
 _STEP = Family(
-    k.as_listed(k.all_of("full")),
+    k.as_listed(k.by_rule(k.all_of("full"))),
     caches={"sliding": s.step_sliding},
     # The published Step 3.5 file lists sliding draft layers; shortened copies leave them out of the list.
     draft=drafts.appended("layer_types", "sliding", lambda word: k.SPELLINGS.get(str(word), str(word))),
@@ -150,13 +150,13 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     **dict.fromkeys(("cwm", "granite_swa", "granitemoe_swa"), _listed(k.cycle("full", *["sliding"] * 3))),
     **dict.fromkeys(("muse_glimmer_text", "muse_spark_text"), _listed(y.muse_layers)),
     "cohere2_moe": _listed(y.cohere_layers),
-    "cohere_compass_text": _listed(k.all_of("full")),
-    "mellum": _listed(k.all_of("full"))._replace(draft=drafts.listed("mtp_layer_types", "sliding")),
+    "cohere_compass_text": _listed(k.by_rule(k.all_of("full"))),
+    "mellum": _listed(k.by_rule(k.all_of("full")))._replace(draft=drafts.listed("mtp_layer_types", "sliding")),
     "afmoe": _listed(k.every(4, "global_attn_every_n_layers")),
     "kolibri1": _listed(k.every(5)),
     "flint": _listed(y.flint_layers),
     "smollm3": _listed(y.smol_layers)._replace(ignored=_NO_ROPE),
-    "laguna": _listed(k.all_of("full"))._replace(caches=_LAGUNA_CACHES),
+    "laguna": _listed(k.by_rule(k.all_of("full")))._replace(caches=_LAGUNA_CACHES),
     "gpt_neo": Family(k.windowed(y.local_and_global), caches=_SLIDING, ignored=("attention_layers",)),
     "mimo_v2_flash": Family(
         k.as_listed(
@@ -188,9 +188,9 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     **dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2"), _mla_or_plain),
     **dict.fromkeys(("axk1", "glm4_moe_lite", "minicpm3", "mistral4", "sarvam_mla", "youtu"), _LATENT),
     "longcat_flash": _LATENT._replace(words={"full": ("latent", "latent")}, draft=drafts.repeated("latent")),
-    **dict.fromkeys(("deepseek_v32", "axk2"), _INDEXED._replace(kinds=k.indexers(lambda _: True))),
+    **dict.fromkeys(("deepseek_v32", "axk2"), _INDEXED._replace(kinds=h.indexers(lambda _: True))),
     "glm_moe_dsa": _INDEXED,
-    **dict.fromkeys(("hy_v4", "hy_v4_vl_text"), _INDEXED._replace(kinds=k.indexers(lambda i: i == 0 or i % 4 == 1))),
+    **dict.fromkeys(("hy_v4", "hy_v4_vl_text"), _INDEXED._replace(kinds=h.indexers(lambda i: i == 0 or i % 4 == 1))),
     "mistral_large4_text": _INDEXED._replace(share=h.source_sharing, ignored=_NO_ROPE),
     **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), _SPARSE),
     "deepseek_v4": _V4,
@@ -203,11 +203,11 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     "rwkv": _RWKV._replace(words={"linear": ("rwkv4",)}, caches={"rwkv4": n.rwkv4}),
     "jamba": Family(k.at_offset("attn_layer_period", "attn_layer_offset"),
                     {"full": ("full",), "linear": ("mamba1",)}, caches={"mamba1": n.mamba1}),
-    "bamba": Family(k.at_indices("attn_layer_indices", "full", "linear", without="linear"), _MAMBA2_WORDS,
+    "bamba": Family(y.bamba_layers, _MAMBA2_WORDS,
                     caches={"mamba2": _BAMBA_STATE}),
     "falcon_h1": Family(k.all_of("both"), {"both": ("full", "mamba2")},
                         caches={"mamba2": n.mamba2(("mamba_n_heads",), ("mamba_d_head",), n.state_width)}),
-    "granitemoehybrid": Family(k.as_listed(k.all_of("linear"), "layer_types", "layers_block_type"), _MAMBA2_WORDS,
+    "granitemoehybrid": Family(k.as_listed(y.states_alone, "layer_types", "layers_block_type", beside=()), _MAMBA2_WORDS,
                                caches={"mamba2": _BAMBA_STATE}),
     "nemotron_h": Family(
         k.lettered("hybrid_override_pattern", _NEMOTRON_LETTERS, y.block_types, y.BLOCK_LISTS), _MAMBA2_WORDS,

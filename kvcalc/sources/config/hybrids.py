@@ -1,15 +1,18 @@
 """Families with a rule of their own for other caches: compressed ones, indexers, recurrent states."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from kvcalc.errors import shown
 from kvcalc.notation import SHARED, Names
 from kvcalc.sources.config import numbers as n
+from kvcalc.sources.config.kinds import SPELLINGS, Kinds, spelt
 from kvcalc.sources.config.lookup import Config
 from kvcalc.sources.config.numbers import Fields, Numbers
 
 __all__ = [
     "bailing_kda",
     "compressed",
+    "indexers",
     "inkling_conv",
     "inkling_sliding",
     "m3_indexer",
@@ -20,6 +23,59 @@ __all__ = [
     "zamba2_heads",
     "zamba_heads",
 ]
+
+
+def indexers(period: Callable[[int], bool] | None = None) -> Kinds:
+    """DeepSeek sparse attention: which layers own an indexer ("indexed"), while the others reuse its choice ("full").
+
+    `indexer_types`, `index_topk_pattern` (F and S), and `index_topk_freq` with its offset, which must agree; else all
+    of them, or what `period(index)` says, where the class has that instead of a frequency (GlmMoeDsaConfig,
+    MistralLarge4TextConfig, HYV4Config).
+    """
+
+    def kinds(config: Config) -> list[str]:
+        count = config.layers()
+        if config.words("layer_types") and set(spelt(config, "layer_types", SPELLINGS)) != {"indexed"}:
+            config.expected("deepseek_sparse_attention for each layer", "layer_types")
+        keys = ("indexer_types", "index_topk_pattern")
+        found = {key: _owners(config, key) for key in keys if config.get(key)[1] is not None}
+        if period is None and (freq := config.integer("index_topk_freq")) is not None:
+            found["index_topk_freq"] = _by_frequency(config, freq, count)
+        elif period is None:
+            config.ignore("index_skip_topk_offset")
+        if not found:
+            own = [period is None or period(i) for i in range(count)]
+            config.by_rule = period is None or not all(own)
+            return ["indexed" if each else "full" for each in own]
+        (first, owners), *rest = found.items()
+        for key, words in rest:
+            if words != owners:
+                config.expected(f"the same layers as {first}", key)
+        return owners
+
+    return kinds
+
+
+def _by_frequency(config: Config, freq: int, count: int) -> list[str]:
+    """Every `index_topk_freq`-th layer from `index_skip_topk_offset` on, and all before it (GlmMoeDsaConfig)."""
+    offset = config.integer("index_skip_topk_offset", low=0)
+    if offset is None:
+        offset = config.assume("index_skip_topk_offset", 2)
+    return ["indexed" if max(i - offset + 1, 0) % freq == 0 else "full" for i in range(count)]
+
+
+def _owners(config: Config, key: str) -> list[str]:
+    """A list that says full or shared of each layer, or a text with F or S."""
+    _, value = config.get(key)
+    listed = list(value[:65536]) if isinstance(value, str) else config.words(key) or []
+    config.per_layer(key, listed)
+    words = {"full": "indexed", "F": "indexed", "shared": "full", "S": "full"}
+    for at, word in enumerate(listed):
+        if word not in words:
+            config.refuse(f"expected full or shared, got {shown(word)}", key, at)
+    if words[listed[0]] == "full":
+        config.refuse(f"expected full, since no earlier layer chooses for it, got {shown(listed[0])}", key, 0)
+    return [words[word] for word in listed[: config.layers()]]
 
 
 def source_sharing(config: Config, layers: list[Names]) -> list[Names]:

@@ -1,12 +1,14 @@
 """Layouts of single classes: what each does where a file has no list of layers, or lists them in a way of its own."""
 
 from kvcalc.errors import shown
-from kvcalc.sources.config.kinds import SPELLINGS, Kinds, as_listed, at_indices, every, window
+from kvcalc.sources.config.kinds import SPELLINGS, Kinds, as_listed, at_indices, by_rule, every, window
 from kvcalc.sources.config.lookup import MOST_FILE_LAYERS, Config
+from kvcalc.sources.config.numbers import HEADS, KV_HEADS
 from kvcalc.sources.config.special import block_group
 
 __all__ = [
     "BLOCK_LISTS",
+    "bamba_layers",
     "block_types",
     "cohere_layers",
     "flint_layers",
@@ -23,6 +25,7 @@ __all__ = [
     "pruned_blocks",
     "ratios",
     "smol_layers",
+    "states_alone",
     "zamba2_layers",
     "zamba_layers",
 ]
@@ -105,23 +108,27 @@ def full_at_last(inner: Kinds) -> Kinds:
     return lambda config: [*inner(config)[:-1], "full"]
 
 
+@by_rule
 def muse_layers(config: Config) -> list[str]:
     """Muse: full attention on the last layer and every fourth one before it (MuseGlimmerTextConfig)."""
     count = config.layers()
     return ["sliding" if (count - 1 - i) % 4 else "full" for i in range(count)]
 
 
+@by_rule
 def flint_layers(config: Config) -> list[str]:
     """Flint: full attention on the first two layers, every fourth and the last one (FlintConfig)."""
     count = config.layers()
     return ["full" if i < 2 or i % 4 == 1 or i == count - 1 else "sliding" for i in range(count)]
 
 
+@by_rule
 def mimo_layers(config: Config) -> list[str]:
     """MiMo V2: full attention on the first layer and every sixth one (MiMoV2FlashConfig)."""
     return ["full" if i == 0 or (i + 1) % 6 == 0 else "sliding" for i in range(config.layers())]
 
 
+@by_rule
 def lfm3_layers(config: Config) -> list[str]:
     """LFM3 (Lfm3Config)."""
     return ["full" if i % 4 == 2 else "sliding" if i % 4 == 0 and i else "conv" for i in range(config.layers())]
@@ -158,7 +165,9 @@ def m3_layers(config: Config) -> list[str]:
 def griffin_layers(config: Config) -> list[str]:
     """Recurrent Gemma: a block of layers that repeats; every attention layer has the window (RecurrentGemmaConfig)."""
     config.ignore("_block_types")
-    block = config.words("block_types", "layers_block_type") or ["recurrent", "recurrent", "attention"]
+    block = config.words("block_types", "layers_block_type")
+    if block is None:
+        config.by_rule, block = True, ["recurrent", "recurrent", "attention"]
     words = {
         "recurrent": "linear",
         "linear_attention": "linear",
@@ -202,6 +211,29 @@ def pruned_blocks(config: Config) -> list[str]:
         config.expected("a list with a block for each layer", "block_configs")
     config.per_layer("block_configs", blocks)
     return ["noop" if block_group(config, i)[0] is None else "full" for i in range(count)]
+
+
+def states_alone(config: Config) -> list[str]:
+    """Granite 4 hybrid without a list of layers: its class makes none an attention layer (GraniteMoeHybridConfig).
+
+    A file that states heads of attention all the same has lost its list, which differs from model to model.
+    """
+    return _states_alone(config, "layer_types")
+
+
+def bamba_layers(config: Config) -> list[str]:
+    """Bamba: the indices of the attention layers; the class has none where they are missing (BambaConfig)."""
+    if not config.data.get("attn_layer_indices"):
+        config.ignore("attn_layer_indices")
+        return _states_alone(config, "attn_layer_indices")
+    return at_indices("attn_layer_indices", "full", "linear")(config)
+
+
+def _states_alone(config: Config, key: str) -> list[str]:
+    if any(config.data.get(stated) for stated in (*HEADS, *KV_HEADS)):
+        config.expected("which layers have the attention whose heads the file states", key)
+    config.by_rule = True
+    return ["linear"] * config.layers()
 
 
 def zamba_layers(config: Config) -> list[str]:

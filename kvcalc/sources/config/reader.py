@@ -90,7 +90,12 @@ def _filled(text: Config, shape: Fields) -> list[str]:
     if not any(text.data.get(key) for key in WINDOWS):
         idle.append("use_sliding_window")
     listed = ", ".join(f"{key} {_said(value)}" for key, value in text.all_filled() if key not in idle)
-    return [f"Defaults of {text.model_type}, which the file leaves out: {listed}."] if listed else []
+    notes = [f"Defaults of {text.model_type}, which the file leaves out: {listed}."] if listed else []
+    if text.by_rule:
+        notes.append(f"Layers by the rule of {text.model_type}, since the file lists none: {shape['layers']}.")
+    if text.derived:
+        notes.append(f"Derived, since the file does not state it: {', '.join(text.derived.values())}.")
+    return notes
 
 
 def _said(value: object) -> str:
