@@ -202,9 +202,10 @@ SIZED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
          "mamba_expand": 2},
         {"caches": {"mamba2": {"heads": 48, "head_dim": 64, "groups": 1, "state": 256, "conv": 4}}},
     ),
-    # MiMoV2FlashAttention: twice as many heads in the window as in full layers.
+    # MiMoV2FlashAttention: twice as many heads in the window as in full layers. Its sliding_window of 129 is the published
+    # sliding_window_size of 128 and the query.
     "mimo without heads of its window": (
-        {"model_type": "mimo_v2_flash", "num_key_value_heads": 4}, {"caches": {"sliding": {"kv_heads": 8, "window": 129}}}),
+        {"model_type": "mimo_v2_flash", "num_key_value_heads": 4}, {"caches": {"sliding": {"kv_heads": 8, "window": 128}}}),
     # Gemma4TextConfig forces the last layer to full attention, listed or not: of 35 layers it is no sixth one.
     "gemma 4's last layer": (
         {"model_type": "gemma4_text", "num_hidden_layers": 8, "layer_types": [*[SLIDING] * 5, FULL, SLIDING, SLIDING]},

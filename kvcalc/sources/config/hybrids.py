@@ -15,6 +15,7 @@ __all__ = [
     "indexers",
     "inkling_conv",
     "inkling_sliding",
+    "kda",
     "m3_indexer",
     "olmo_deltanet",
     "source_sharing",
@@ -135,7 +136,9 @@ def compressed(ratio: int) -> Numbers:
 def zamba_heads(config: Config) -> Fields:
     """Zamba: attention sees the hidden state and the embedding side by side (ZambaConfig)."""
     queries = n.query_heads(config)
-    dim = config.integer("attention_head_dim") or n.head_dim(config, queries, 2)
+    dim = config.integer("attention_head_dim") or config.derive(
+        "attention_head_dim", n.head_dim(config, queries, 2), "2 x hidden_size / heads"
+    )
     if config.integer("attention_hidden_size") not in (None, dim * queries):
         config.expected(f"{dim * queries}, the size of all heads together", "attention_hidden_size")
     config.ignore("kv_channels", "num_query_groups")
@@ -152,21 +155,62 @@ def zamba2_heads(config: Config) -> Fields:
 def olmo_deltanet(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
     """OLMo Hybrid derives the widths of its gated delta-net that a file leaves out (OlmoHybridConfig)."""
     queries = n.query_heads(config)
-    k_heads = config.integer("linear_num_key_heads") or queries
-    k_dim = config.integer("linear_key_head_dim") or max(3 * n.width(config) // (4 * k_heads), 1)
+
+    def number(key: str, otherwise: int, made: str) -> int:
+        return config.integer(key) or config.derive(key, otherwise, made)
+
+    k_heads = number("linear_num_key_heads", queries, "num_attention_heads")
+    k_dim = number(
+        "linear_key_head_dim", max(3 * n.width(config) // (4 * k_heads), 1), "3/4 of hidden_size / its heads"
+    )
     return {
         "k_heads": k_heads,
         "k_dim": k_dim,
-        "v_heads": config.integer("linear_num_value_heads") or queries,
-        "v_dim": config.integer("linear_value_head_dim") or 2 * k_dim,
+        "v_heads": number("linear_num_value_heads", queries, "num_attention_heads"),
+        "v_dim": number("linear_value_head_dim", 2 * k_dim, "2 x linear_key_head_dim"),
         "conv": config.number("linear_conv_kernel_dim"),
     }
 
 
+_KDA = ("linear_num_heads", "linear_head_dim", "linear_conv_kernel_dim")
+
+
+def kda(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+    """Kimi delta attention, whose numbers stand beside its list of layers; transformers saves them beside that, too."""
+    inner = config.inner("linear_attn_config")
+    stated = (
+        config.integer("linear_num_heads"),
+        config.integer("linear_head_dim"),
+        config.data.get("linear_conv_kernel_dim") and config.integer("linear_conv_kernel_dim"),
+    )
+    if inner is None:  # KimiLinearConfig
+        return {
+            "heads": stated[0] or config.assume("linear_num_heads", 32),
+            "head_dim": stated[1] or config.assume("linear_head_dim", 128),
+            "conv": config.number("linear_conv_kernel_dim"),
+        }
+    conv = inner.integer("short_conv_kernel_size") or config.number("linear_conv_kernel_dim")
+    numbers = inner.number("num_heads"), inner.number("head_dim"), conv
+    for key, own, number in zip(_KDA, stated, numbers, strict=True):
+        if own not in (None, number):
+            config.expected(f"{number}, as linear_attn_config says", key)
+    return dict(zip(("heads", "head_dim", "conv"), numbers, strict=True))
+
+
 def bailing_kda(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
-    """Ling hybrid: Kimi delta attention with the model's own heads (BailingHybridConfig)."""
-    conv = config.number("short_conv_kernel_size")
-    return {"heads": n.query_heads(config), "head_dim": config.number("head_dim"), "conv": conv}
+    """Ling hybrid: Kimi delta attention with the model's own heads (BailingHybridConfig).
+
+    transformers saves their numbers under names of their own, and then `head_dim` is the rope part of the latents.
+    """
+    heads, conv = n.query_heads(config), config.number("short_conv_kernel_size")
+    dim, rope = config.number("head_dim"), config.number("qk_rope_head_dim")
+    own = config.integer("linear_head_dim")
+    if own is not None and dim not in (own, rope):
+        config.expected(f"{dim}, as head_dim says", "linear_head_dim")
+    for key, number in (("linear_num_heads", heads), ("linear_conv_kernel_dim", conv)):
+        if config.integer(key) not in (None, number):
+            config.expected(f"{number}, which {config.model_type} reads elsewhere", key)
+    return {"heads": heads, "head_dim": own or dim, "conv": conv}
 
 
 def inkling_sliding(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001

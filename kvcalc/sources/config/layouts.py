@@ -11,6 +11,8 @@ __all__ = [
     "bamba_layers",
     "block_types",
     "cohere_layers",
+    "compressed_layers",
+    "doubled_layers",
     "flint_layers",
     "full_at_last",
     "griffin_layers",
@@ -23,7 +25,6 @@ __all__ = [
     "no_rope",
     "numbered_from_one",
     "pruned_blocks",
-    "ratios",
     "smol_layers",
     "states_alone",
     "zamba2_layers",
@@ -101,6 +102,26 @@ def ratios(config: Config) -> list[str]:
         if ratio not in (0, 4, 128):
             config.refuse(f"expected 0, 4 or 128, got {shown(ratio)}", "compress_ratios", at)
     return [str(ratio) for ratio in listed[: config.layers()]]
+
+
+def compressed_layers(config: Config) -> list[str]:
+    """DeepSeek V4: the ratios, or the words for them that transformers saves, with `compress_rates` to say what of."""
+    rates = config.inner("compress_rates")
+    for word, ratio in (("compressed_sparse_attention", 4), ("heavily_compressed_attention", 128)):
+        if rates is not None and rates.integer(word) not in (None, ratio):
+            rates.expected(f"{ratio}, which {config.model_type} is read with", word)
+    return as_listed(ratios, beside=("compress_ratios",))(config)
+
+
+def doubled_layers(config: Config) -> list[str]:
+    """LongCat Flash: `num_layers` blocks; `num_hidden_layers` counts both attentions of each (LongcatFlashConfig)."""
+    both = config.integer("num_hidden_layers")
+    if both is not None and config.lists_none("num_layers"):
+        config.expected("num_layers beside it, which counts the blocks of two attentions", "num_hidden_layers")
+    count = config.layers(("num_layers",))
+    if both not in (None, 2 * count):
+        config.expected(f"{2 * count}, two in each of num_layers", "num_hidden_layers")
+    return ["full"] * count
 
 
 def full_at_last(inner: Kinds) -> Kinds:

@@ -7,7 +7,7 @@ return None for both a null and a key that is missing without a default.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from kvcalc.errors import KvcalcError, Problem, escape, shown
 from kvcalc.reading import MOST_NUMBER, between, is_integer
@@ -44,6 +44,9 @@ _ALSO_READ = {
     "nemotron_h": ("attention_head_dim", "mamba_n_groups", "mamba_d_conv"),
     "zamba2": ("state_size", "conv_dimension", "expansion_factor"),  # the files of its first release
 }  # fmt: skip
+
+
+_Value = TypeVar("_Value", int, bool)
 
 
 class Config:
@@ -146,7 +149,7 @@ class Config:
             self.expected(between(low, MOST_NUMBER), keys[0])
         return value
 
-    def assume(self, key: str, value: int) -> int:
+    def assume(self, key: str, value: _Value) -> _Value:
         """The value that the code of this type has for a key that a file leaves out, said like a class default."""
         self.filled[key] = value
         return value
