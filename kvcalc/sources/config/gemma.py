@@ -19,6 +19,7 @@ def full_heads(config: Config, where: Sequence[int]) -> Fields:
 
     `attention_k_eq_v` shares the projection alone: keys are rotated and values are not, and both are kept.
     """
+    config.ignore("attention_k_eq_v")
     if config.get(_PER_LAYER)[1]:
         return _saved_heads(config, where)
     count = config.integer("num_global_key_value_heads")

@@ -152,7 +152,9 @@ def window(config: Config) -> int | None:
     if switched_off and (not config.defaults or "use_sliding_window" in config.defaults):
         config.ignore(*WINDOWS, "max_window_layers")  # beats any window: Qwen2.5 states 131072 beside it
         return None
-    _, value = config.get(*WINDOWS)
+    key, value = config.get(*WINDOWS)
+    if value is None and config.defaults and config.lists_none(*WINDOWS):
+        config.assume(key, None)  # the class has none, and files of a model with a window state it
     if value in (None, 0, -1) or value is False:
         return None
     if switched_off:

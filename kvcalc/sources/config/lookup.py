@@ -46,7 +46,7 @@ _ALSO_READ = {
 }  # fmt: skip
 
 
-_Value = TypeVar("_Value", int, bool)
+_Value = TypeVar("_Value", int, bool, None)
 
 
 class Config:

@@ -91,7 +91,8 @@ def _filled(text: Config, shape: Fields) -> list[str]:
     idle = list(() if "sliding" in str(shape["layers"]) else WINDOWS)
     if not any(text.data.get(key) for key in WINDOWS):
         idle.append("use_sliding_window")
-    listed = ", ".join(f"{key} {_said(value)}" for key, value in text.all_filled() if key not in idle)
+    filled = [(key, value) for key, value in text.all_filled() if value is None or key not in idle]
+    listed = ", ".join(f"{key} {_said(value)}" for key, value in filled)
     notes = [f"Defaults of {text.model_type}, which the file leaves out: {listed}."] if listed else []
     if text.by_rule:
         notes.append(f"Layers by the rule of {text.model_type}, since the file lists none: {shape['layers']}.")
@@ -101,7 +102,7 @@ def _filled(text: Config, shape: Fields) -> list[str]:
 
 
 def _said(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else escape(str(value))
+    return str(value).lower() if isinstance(value, bool | None) else escape(str(value))
 
 
 def _context(text: Config, family: Family, notes: list[str]) -> int | None:

@@ -66,6 +66,8 @@ def chatglm_heads(config: Config) -> Fields:
     config.ignore(groups)
     if config.lists_none("multi_query_attention"):
         config.assume("multi_query_attention", value=False)
+    elif config.data["multi_query_attention"] is None:
+        config.expected("true or false", "multi_query_attention")
     if not config.flag("multi_query_attention"):
         return n.heads(config, queries)
     if config.lists_none(groups):
@@ -138,7 +140,10 @@ def heads_of_layers(inner: Numbers | None = None) -> Numbers:
 
     def numbers(config: Config, where: Sequence[int]) -> Fields:
         own = inner(config, where) if inner is not None else {}
-        if config.array("num_attention_heads_per_layer") is None or not where:
+        if config.array("num_attention_heads_per_layer") is None:
+            config.derive("num_attention_heads_per_layer", n.query_heads(config), "num_attention_heads")
+            return own
+        if not where:
             return own
         counts = _of_layers(config, "num_attention_heads_per_layer", where)
         return own if counts == n.query_heads(config) else {"heads": counts, **own}
