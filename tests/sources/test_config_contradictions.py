@@ -333,6 +333,13 @@ SIZED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"model_type": "bailing_hybrid", "num_hidden_layers": 6, "head_dim": 64, "linear_head_dim": 128,
          "linear_num_heads": 32, "linear_conv_kernel_dim": 4},
         {"caches": {"kda": {"heads": 32, "head_dim": 128, "conv": 4}, "latent": {"rank": 512, "rope": 64}}}),
+    # MistralLarge4Attention: no rotary part where no_rope_layers is 0, by default in every fourth layer.
+    "mistral large 4": (
+        {"model_type": "mistral_large4_text", "num_hidden_layers": 4, "index_topk_freq": 1},
+        {"caches": {"latent": {"rank": 512, "rope": [64, 64, 64, 0]}, "indexer": {"dim": 128, "store": "fp8+scale"}}}),
+    "mistral large 4, all of them rotary": (
+        {"model_type": "mistral_large4_text", "num_hidden_layers": 2, "index_topk_freq": 1, "no_rope_layers": [1, 1]},
+        {"caches": {"latent": {"rank": 512, "rope": 64}, "indexer": {"dim": 128, "store": "fp8+scale"}}}),
     "t5, saved": ({"model_type": "t5", "scale_decoder_outputs": True}, {"layers": "6 full+cross"}),
     "dbrx, saved": ({"model_type": "dbrx", "attn_config": {"kv_n_heads": 8}, "num_key_value_heads": 8}, {"kv_heads": 8}),
     "bigcode, saved": ({"model_type": "gpt_bigcode", "multi_query": True, "num_key_value_heads": 1}, {"kv_heads": 1}),

@@ -194,7 +194,9 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     **dict.fromkeys(("deepseek_v32", "axk2"), _INDEXED._replace(kinds=h.indexers(lambda _: True))),
     "glm_moe_dsa": _INDEXED,
     **dict.fromkeys(("hy_v4", "hy_v4_vl_text"), _INDEXED._replace(kinds=h.indexers(lambda i: i == 0 or i % 4 == 1))),
-    "mistral_large4_text": _INDEXED._replace(share=h.source_sharing, ignored=_NO_ROPE),
+    "mistral_large4_text": _INDEXED._replace(
+        share=h.source_sharing, caches={"latent": h.large4_latent, "indexer": n.indexer}
+    ),
     **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), _SPARSE),
     "deepseek_v4": _V4,
     # Recurrent states, alone and between attention layers.

@@ -6,6 +6,7 @@ from kvcalc.errors import shown
 from kvcalc.notation import SHARED, Names
 from kvcalc.sources.config import numbers as n
 from kvcalc.sources.config.kinds import SPELLINGS, Kinds, spelt
+from kvcalc.sources.config.layouts import rope_flags
 from kvcalc.sources.config.lookup import Config
 from kvcalc.sources.config.numbers import Fields, Numbers
 
@@ -16,6 +17,7 @@ __all__ = [
     "inkling_conv",
     "inkling_sliding",
     "kda",
+    "large4_latent",
     "m3_indexer",
     "olmo_deltanet",
     "source_sharing",
@@ -91,6 +93,14 @@ def source_sharing(config: Config, layers: list[Names]) -> list[Names]:
         names if source == i else (SHARED + names[0], *names[1:])
         for i, (names, source) in enumerate(zip(layers, sources, strict=False))
     ]
+
+
+def large4_latent(config: Config, where: Sequence[int]) -> Fields:
+    """Mistral Large 4: a layer without rotary positions keeps its latent alone (MistralLarge4Attention)."""
+    flags = rope_flags(config, default_interval=4)
+    fields = n.latent(config, where)
+    rope = [fields["rope"] if flags[i] else 0 for i in where]
+    return {**fields, "rope": rope[0] if len(set(rope)) == 1 else rope} if rope else fields
 
 
 def m3_indexer(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001

@@ -25,6 +25,7 @@ __all__ = [
     "no_rope",
     "numbered_from_one",
     "pruned_blocks",
+    "rope_flags",
     "smol_layers",
     "states_alone",
     "zamba2_layers",
@@ -37,16 +38,20 @@ def no_rope(config: Config) -> list[str]:
 
     The published files ship an empty list, which means every fourth layer, like a missing one.
     """
-    flags = _rope_flags(config)
+    flags = rope_flags(config)
     chunk = config.integer("attention_chunk_size")
     return ["chunked" if flag and chunk else "full" for flag in flags]
 
 
-def _rope_flags(config: Config) -> list[int]:
+def rope_flags(config: Config, default_interval: int | None = None) -> list[int]:
     """Whether each layer has rotary positions: `no_rope_layers`, else all but one in `no_rope_layer_interval`."""
     flags, count = config.integers("no_rope_layers", 0, 1), config.layers()
     if flags is None:
-        interval = config.number("no_rope_layer_interval")
+        interval = config.integer("no_rope_layer_interval") or default_interval
+        if interval is None:
+            config.expected("how often a layer has no rotary positions", "no_rope_layer_interval")
+        if config.lists_none("no_rope_layer_interval") and default_interval is not None:
+            config.assume("no_rope_layer_interval", interval)
         return [int((i + 1) % interval != 0) for i in range(count)]
     config.per_layer("no_rope_layers", flags)
     return flags[:count]
@@ -168,7 +173,7 @@ def smol_layers(config: Config) -> list[str]:
     if window(config) is None:
         config.ignore("no_rope_layers", "no_rope_layer_interval")
         return ["full"] * config.layers()
-    return ["full" if flag else "sliding" for flag in _rope_flags(config)]
+    return ["full" if flag else "sliding" for flag in rope_flags(config)]
 
 
 def m3_layers(config: Config) -> list[str]:
