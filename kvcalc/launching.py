@@ -98,18 +98,19 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
     name, _, version = (engine or "").partition("@")
     stated = _find(name) if engine else None
     among = [stated] if stated else all_engines()
-    env, behind = assignments(words or ())
+    typed = list(words or ())
+    quoted = len(typed) == 1 and len(typed[0].split()) > 1  # a whole command as one word
+    env, behind = ({}, typed) if quoted else assignments(typed)
     if behind[:1] == ["-"]:
         started = _in_text(read_text(), env, behind[1:], among, stated)
-        begins = " ".join(words or ())
+        begins = " ".join(typed)
     else:
         started = _in_words(Command(tuple(behind), env), among, stated)
         begins = f"{started.program} ..." if started.program else "..."
     version = version or _tagged(started) or ""
     row, warning = pick(started.engine.versions, version or None, started.engine.name)
     env = {key: value for key, value in started.env.items() if value.strip()}
-    flags = [expand(word, env) if "$" in word or "%" in word else word for word in started.words]
-    read = read_flags(flags, started.engine.flags, env, started.engine.name)
+    read = read_flags(_expanded(started.words, env), started.engine.flags, env, started.engine.name)
     found = Launch(
         started.engine,
         row,
@@ -119,7 +120,17 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
         (*read.warnings, *([warning] if warning else ())),
         begins,
     )
-    return found._replace(warnings=(*_left_open(found), *found.warnings))
+    unread = [f"{started.unread} is not read here, and what it may set was not looked at"] if started.unread else []
+    return found._replace(warnings=(*unread, *_left_open(found), *found.warnings))
+
+
+def _expanded(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """The words with variables' values in their places; one that holds flags may be several."""
+    made: list[str] = []
+    for word in words:
+        value = expand(word, env)
+        made += value.split() if value != word and value.startswith("-") else [value]
+    return made
 
 
 def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None) -> Started:
@@ -149,7 +160,7 @@ def _in_text(
     if found:
         return _only(found, _TEXT)
     if stated is not None and len(commands) == 1:
-        return Started(stated, "", commands[0].words, commands[0].env, commands[0].name)
+        return Started(stated, "", commands[0].words, commands[0].env, unread=commands[0].unread)
     of = f" called {shown(names[0])}" if names else ""
     raise KvcalcError(f"{_TEXT}: no command of an engine{of} is found in this {form}", _such_as())
 

@@ -65,11 +65,10 @@ def _form(text: str) -> str:
 
 def _units(text: str, given: Mapping[str, str], file: str) -> Iterator[Command]:
     """ExecStart= of services, and Exec= of Podman's containers, with what Environment= says anywhere in the unit."""
-    joined = re.sub(r"\\\r?\n", lambda match: "\v" * len(match[0][1:]), text)  # `\v`: a line that goes on
-    lines = [(number, line.strip()) for number, line in _numbered(joined)]
+    lines = list(_lines(text))
     starts = [i for i, (_, line) in enumerate(lines) if line == "[Unit]"]
     for begin, end in zip([0, *starts], [*starts, len(lines)], strict=True):
-        unit = [(number, *line.partition("=")[::2]) for number, line in lines[begin:end] if line[:1] not in ("#", ";")]
+        unit = [(number, *line.partition("=")[::2]) for number, line in lines[begin:end]]
         values = [(number, key.strip(), value.strip()) for number, key, value in unit]
         env = dict(given)
         for number, key, value in values:
@@ -77,25 +76,35 @@ def _units(text: str, given: Mapping[str, str], file: str) -> Iterator[Command]:
                 env |= _assigned(_split(value, f"{file}:{number}"))
         last = {key: value for _, key, value in values}
         image, entrypoint = last.get("Image", ""), last.get("Entrypoint", "")
+        unread = "EnvironmentFile" if "EnvironmentFile" in last else ""
         found = 0
         for number, key, value in values:
             if key == "ExecStart" and value:
-                yield Command(tuple(_executed(value, env, f"{file}:{number}")), env, str(number))
+                words = tuple(_executed(value, env, f"{file}:{number}"))
+                yield Command(words, env, str(number), unread=unread)
             elif key == "Exec":
                 words = (*((entrypoint,) if entrypoint else ()), *_split(value, f"{file}:{number}"))
-                yield Command(words, env, str(number), "" if entrypoint else image)
+                yield Command(words, env, str(number), "" if entrypoint else image, unread)
             else:
                 continue
             found += 1
         if not found and (image or len(env) > len(given)):
-            yield Command((), env, "unit", image)
+            yield Command((), env, "unit", image, unread)
 
 
-def _numbered(joined: str) -> Iterator[tuple[int, str]]:
-    number = 1
-    for line in joined.split("\n"):
-        yield number, re.sub("\v+", " ", line)
-        number += 1 + len(re.findall("\v+", line))
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers, those that a backslash continues as one. Comments may stand between them."""
+    parts: list[str] = []
+    begin = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        own = line.strip()
+        if own[:1] in ("#", ";"):
+            continue
+        begin = begin or number
+        parts.append(own.removesuffix("\\"))
+        if not own.endswith("\\"):
+            yield begin, " ".join(parts).strip()
+            parts, begin = [], 0
 
 
 def _executed(value: str, env: Mapping[str, str], place: str) -> list[str]:
@@ -161,24 +170,22 @@ def _command(
     image = service.get("image")
     image = image if isinstance(image, str) else ""
     env = _environment(service.get("environment", service.get("env")))
+    unread = next((key for key in ("env_file", "envFrom") if key in service), "")
     if compose or "entrypoint" in service or "environment" in service:
-        env = {key: _interpolated(value, given) for key, value in env.items()}
+        env = {**{key: _interpolated(value, given) for key, value in env.items()}, **given}
+        image = _interpolated(image, given)
         entrypoint, command = (_words(service.get(key), place, given) for key in ("entrypoint", "command"))
-        return Command(
-            (*entrypoint, *command), {**given, **env}, name, "" if entrypoint else _interpolated(image, given)
-        )
-    if "cmd" in service:
-        return Command(tuple(_words(service.get("cmd"), place, given)), {**given, **env}, name)
+        return Command((*entrypoint, *command), env, name, "" if entrypoint else image, unread)
     env = {**env, **given}
-    command, args = (
-        [
-            re.sub(r"\$\((\w+)\)", lambda match: env.get(match[1], match[0]), word)
-            for word in _words(service.get(key), place)
-        ]
-        for key in ("command", "args")
-    )
+    if "cmd" in service:
+        return Command(tuple(_words(service.get("cmd"), place, given)), env, name)
+
+    def valued(word: str) -> str:
+        return re.sub(r"\$\((\w+)\)", lambda match: env.get(match[1], match[0]), word)
+
+    command, args = ([valued(word) for word in _words(service.get(key), place)] for key in ("command", "args"))
     alone = not command or command[0].startswith("-")
-    return Command((*command, *args), env, name, image if alone else "")
+    return Command((*command, *args), env, name, image if alone else "", unread)
 
 
 def _words(value: object, place: str, given: Mapping[str, str] | None = None) -> list[str]:
@@ -190,16 +197,18 @@ def _words(value: object, place: str, given: Mapping[str, str] | None = None) ->
 
 
 def _environment(value: object) -> dict[str, str]:
-    """Variables as a mapping, as NAME=VALUE, or as {name, value}. What comes from elsewhere has no value here."""
+    """Variables as a mapping, as NAME=VALUE, or as {name, value}. Those whose values stand elsewhere are left open."""
     if isinstance(value, dict):
-        return {str(key): _text(one) for key, one in value.items() if one is not None}
-    entries = value if isinstance(value, list) else []
-    named = {
-        str(one["name"]): _text(one["value"])
-        for one in entries
-        if isinstance(one, dict) and {"name", "value"} <= one.keys()
-    }
-    return named | _assigned([one for one in entries if isinstance(one, str)])
+        return {str(key): f"${{{key}}}" if one is None else _text(one) for key, one in value.items()}
+    env: dict[str, str] = {}
+    for entry in value if isinstance(value, list) else ():
+        if isinstance(entry, dict) and "name" in entry:
+            name = str(entry["name"])
+            env[name] = _text(entry["value"]) if "value" in entry else f"${{{name}}}"
+        elif isinstance(entry, str):
+            name, equals, own = entry.partition("=")
+            env[name] = own if equals else f"${{{name}}}"
+    return env
 
 
 def _assigned(words: list[str]) -> dict[str, str]:

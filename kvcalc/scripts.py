@@ -18,13 +18,15 @@ ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 class Command(NamedTuple):
     """One command: its words, the variables that it is started with, the line or the service where it stands.
 
-    Where a container's `image` is named, the words are those that follow its entrypoint.
+    Where a container's `image` is named, the words are those that follow its entrypoint. `unread` names files of
+    further variables.
     """
 
     words: tuple[str, ...]
     env: Mapping[str, str] = {}
     name: str = ""
     image: str = ""
+    unread: str = ""
 
 
 class Script(NamedTuple):
@@ -97,12 +99,17 @@ def read(text: str, given: Mapping[str, str]) -> Script:
     return Script(reader.commands, reader.texts)
 
 
+def _flags(value: str) -> str:
+    """A value that holds flags is several words, like an array's."""
+    return "\0".join(value.split()) if value.startswith("-") else value
+
+
 class _Reader:
     """What is known while a script is read from top to bottom."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        self.given = given
-        self.values = dict(given)
+        self.given = dict(given)
+        self.values = {name: _flags(value) for name, value in given.items()}
         self.exported = set(given)
         self.unsure: set[str] = set()  # set in one branch only, or differently in two: those have no value here
         self.depth = 0
@@ -198,7 +205,7 @@ class _Reader:
             for word in words[start + 1 :]:
                 self.assign(word, exported=words[start] in _EXPORTING or "-x" in words)
         else:
-            env = {name: self.values[name] for name in self.exported if name in self.values}
+            env = {name: self.values[name] for name in self.exported if name in self.values} | self.given
             env |= {match[1]: match[2] for word in words[:start] if (match := ASSIGNMENT.fullmatch(word))}
             self.commands.append(Command(tuple(words[start:]), env, str(line)))
 

@@ -13,16 +13,17 @@ __all__ = ["Started", "assignments", "find"]
 
 # What runs the command behind it: without words of its own that are no options, or with one, such as a host.
 _PLAIN = """
-    sudo doas exec command nohup setsid env nice ionice time numactl stdbuf systemd-run srun mpirun caffeinate tini
+    sudo doas exec nohup setsid env nice ionice time numactl stdbuf systemd-run srun mpirun caffeinate tini
     dumb-init screen tmux nsys docker podman nerdctl apptainer singularity wsl start bash sh zsh dash ash powershell
-    pwsh uv uvx pipx poetry pdm hatch pipenv pixi conda mamba micromamba python python3 trtllm-llmapi-launch
+    pwsh cmd uv uvx pipx poetry pdm hatch pipenv pixi conda mamba micromamba python python3 trtllm-llmapi-launch
 """
-_WITH_WORD = "taskset timeout chrt ssh su runuser gosu su-exec distrobox toolbox cmd"
+_WITH_WORD = "taskset timeout chrt ssh su runuser gosu su-exec distrobox toolbox"
 _WRAPPERS = {**dict.fromkeys(_PLAIN.split(), 0), **dict.fromkeys(_WITH_WORD.split(), 1)}
 _VERBS = {"tool": 0, "compose": 0, "container": 0, "profile": 0, "new": 0, "new-session": 0, "new-window": 0,
           "enter": 1, "run": 1, "exec": 1}  # fmt: skip
 _NAMING = ("--name", "-n", "--unit", "-S", "-s", "--hostname", "--container-name")  # whose word is no program
 _CONTAINERS = ("docker", "podman", "nerdctl")
+_OPTION = re.compile(r"-|/[A-Za-z]{1,4}$")  # start /B, cmd /c
 _VARIABLE = re.compile(r"(?:-e|--env=|--setenv=)?([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _REFERENCE = re.compile(r"(?P<path>[\w.-]+(?::\d+)?(?:/[\w.-]+)*)(?::(?P<tag>[\w.-]+))?(?:@[\w:.+-]+)?", re.ASCII)
 _VERSION = re.compile(r"v?\d+(?:\.\d+){1,3}(?:\.?(?:post|rc)\d+)?|b\d{3,6}", re.ASCII)
@@ -32,7 +33,7 @@ _DEEPEST = 4  # bash -c "ssh host 'bash -c ...'"
 class Started(NamedTuple):
     """An engine's program, the words behind it and the variables in front. `version` is what an image's tag says.
 
-    `name`: where the command stands in its text.
+    `name`: where the command stands in its text; `unread`: where more of its variables do.
     """
 
     engine: Engine
@@ -41,6 +42,7 @@ class Started(NamedTuple):
     env: Mapping[str, str]
     name: str = ""
     version: str | None = None
+    unread: str = ""
 
 
 def assignments(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -73,15 +75,19 @@ def find(command: Command, engines: Sequence[Engine], *, strict: bool, depth: in
         env = {**command.env, **_variables(words[:i])}
         if found:
             program, engine = found
-            yield Started(engine, " ".join(program), tuple(words[i + len(program) :]), env, command.name)
+            behind = tuple(words[i + len(program) :])
+            yield Started(engine, " ".join(program), behind, env, command.name, unread=command.unread)
         elif contained:
-            yield from find(contained._replace(env=env, name=command.name), engines, strict=True, depth=depth)
+            yield from find(
+                contained._replace(env=env, name=command.name, unread=command.unread), engines, strict=True, depth=depth
+            )
         return
-    for i in places if depth < _DEEPEST else ():
-        if not re.search(r"\s", words[i]):
-            continue
-        for inner in _within(words[i], {**command.env, **_variables(words[:i])}):
-            yield from find(inner._replace(name=command.name), engines, strict=True, depth=depth + 1)
+    texts = [words[i] for i in places if re.search(r"\s", words[i])] if depth < _DEEPEST else []
+    env = {**command.env, **_variables(words)} if texts else {}
+    for text in texts:
+        for inner in _within(text, env):
+            own = inner._replace(name=command.name, unread=command.unread)
+            yield from find(own, engines, strict=True, depth=depth + 1)
 
 
 def _in_container(command: Command, engines: Sequence[Engine], depth: int) -> Iterator[Started]:
@@ -93,7 +99,7 @@ def _in_container(command: Command, engines: Sequence[Engine], depth: int) -> It
         yield from brought
         return
     engine, image, version = known
-    entrypoint = (image.entrypoint, *(() if command.words else image.command.split()))
+    entrypoint = [*image.entrypoint.split(), *([] if command.words else image.command.split())]
     for started in find(inner._replace(words=(*entrypoint, *command.words)), (engine,), strict=True, depth=depth):
         yield started._replace(version=version)
 
@@ -130,7 +136,7 @@ def _reach(words: Sequence[str]) -> int:
         name = _basename(word)
         if name in _WRAPPERS:
             free = _WRAPPERS[name]
-        elif word.startswith("-") or _VARIABLE.fullmatch(word) or (i and _takes(words[i - 1])):
+        elif _OPTION.match(word) or _VARIABLE.fullmatch(word) or (i and _takes(words[i - 1])):
             continue
         elif i and name in _VERBS:
             free += _VERBS[name]

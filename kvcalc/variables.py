@@ -8,13 +8,14 @@ from kvcalc.errors import KvcalcError
 
 __all__ = ["Open", "expand", "left_open"]
 
-# $NAME, ${NAME}, ${NAME:-default} and its kin, ${NAME[@]}; %NAME% of Windows; a script's own arguments, $@ and $*.
+# $NAME, ${NAME}, ${NAME:-default} and its kin, ${NAME[@]}; %NAME% of Windows, $(NAME) of Kubernetes; $@ and $*,
+# the arguments of a script.
 _VARIABLE = re.compile(
     r"""\$\{(\w+)(?:\[[@*]\])?(?:(:?[-=+?])((?:[^{}]|\$?\{[^{}]*\})*+))?\}
-      |\$(\w+)|%(\w+)%|\$(?:[@*]|\{[@*]\})""",
+      |\$(\w+)|%(\w+)%|\$\(([A-Z][A-Z0-9_]*)\)|\$(?:[@*]|\{[@*]\})""",
     re.VERBOSE | re.ASCII,
 )
-_OPEN = re.compile(r"\$(?:(\w+)|\{(\w*)([^}]*)\}?|\([^)]*\)*)|`[^`]*`?|%(\w+)%", re.ASCII)
+_OPEN = re.compile(r"\$(?:(\w+)|\{(\w*)([^}]*)\}?|\(([A-Z][A-Z0-9_]*)\)|\([^)]*\)*)|`[^`]*`?|%(\w+)%", re.ASCII)
 _SEVERAL = "?several"
 _MOST = 100_000  # characters that the values in one text add to it
 
@@ -49,7 +50,7 @@ def expand(text: str, values: Mapping[str, str], unsure: Container[str] = ()) ->
 
 
 def _value(match: re.Match[str], values: Mapping[str, str], unsure: Container[str]) -> str:
-    name, operator, other = match[1] or match[4] or match[5], match[2] or "", match[3] or ""
+    name, operator, other = match[1] or match[4] or match[5] or match[6], match[2] or "", match[3] or ""
     if name is None:
         return ""
     found = values.get(name)
@@ -70,6 +71,6 @@ def left_open(text: str) -> Open | None:
     match = _OPEN.search(text) if any(mark in text for mark in "$%`") else None
     if match is None:
         return None
-    name = match[1] or match[2] or match[4] or ""
+    name = match[1] or match[2] or match[4] or match[5] or ""
     several = match[3] == _SEVERAL
     return Open(f"${name}" if several else match[0], name, several)

@@ -2,7 +2,8 @@
 
 Seen in public repositories and issues of 2024 to 2026; of each only what matters was written down again, with paths and
 names made short. What must come out was worked out by hand from the engines' documentation of each flag: llama-server has
-4 slots in one pool unless -np says otherwise, -c is for all of them and is padded to 256 for each; llama-cli has one.
+4 slots in one pool unless -np says otherwise; -c is for all of them, and what each pool has is padded to 256 cells; llama-cli has
+one slot.
 """
 
 from typing import NamedTuple
@@ -173,4 +174,362 @@ COMMANDS = [
          "mlx_lm.generate", "mlx-community/Llama-3.2-3B-Instruct-4bit", {"generated_tokens": 100}),
     Line("repository, notes", "mlx_lm.generate --model ./models/coder-q8 --prompt x --max-tokens 512 --kv-bits 8 --kv-group-size 64 --quantized-kv-start 0",
          "mlx_lm.generate", "./models/coder-q8", {"generated_tokens": 512}, "qwen3-30b-a3b"),
+]  # fmt: skip
+
+# Texts that hold a command, as they are pasted on standard input.
+TEXTS = [
+    Line("repository, unit", """
+[Unit]
+Description=LLaMA.cpp Server - Qwen3-30B-A3B MoE
+After=network.target
+
+[Service]
+Type=simple
+ExecStart=/usr/local/bin/llama-server \\
+  -m /srv/Qwen3-30B-A3B-GGUF/Qwen3-30B-A3B-Q4_K_M.gguf \\
+  -c 2048 --port 400 --host 0.0.0.0 -t 2
+Restart=on-failure
+""", SERVER, "/srv/Qwen3-30B-A3B-GGUF/Qwen3-30B-A3B-Q4_K_M.gguf", pool(2048), "qwen3-30b-a3b"),
+    Line("repository, unit of a user: -fa without its word, variables behind the command", """
+[Service]
+ExecStartPre=/bin/sleep 5
+ExecStart=-/usr/local/bin/llama-server \\
+  -m %h/models/Qwen3-Coder-30B-A3B-Q8_0.gguf \\
+  -ngl 99 \\
+  # a comment
+  -c ${CTX} \\
+  -fa \\
+  -cnv
+Environment=CUDA_VISIBLE_DEVICES=0 "CTX=32768"
+""", SERVER, "%h/models/Qwen3-Coder-30B-A3B-Q8_0.gguf", pool(32768, flash_attn="on"), "qwen3-30b-a3b"),
+    Line("repository, script that writes a unit", """#!/usr/bin/env bash
+set -euo pipefail
+MODEL_DIR=/opt/models
+MODEL_FILE="Llama-3.1-8B-Instruct.gguf"
+echo "=== Creating systemd services ==="
+cat > /etc/systemd/system/llama-server.service <<EOF
+[Unit]
+Description=Llama.cpp Server
+[Service]
+ExecStart=/usr/local/bin/llama-server \\\\
+    --model ${MODEL_DIR}/${MODEL_FILE} \\\\
+    --n-gpu-layers 999 \\\\
+    --ctx-size 8192 \\\\
+    --parallel 4
+EOF
+systemctl enable --now llama-server
+""", SERVER, "/opt/models/Llama-3.1-8B-Instruct.gguf", slots(8192, 4), "llama3.1-8b"),
+    Line("repository, Podman's unit", """
+[Container]
+Image=ghcr.io/ggml-org/llama.cpp:server-cuda
+AddDevice=nvidia.com/gpu=all
+Volume=%h/models:/models:z,ro
+Exec=-m /models/Qwen3-VL-30B-A3B-Instruct-UD-Q4_K_XL.gguf \\
+     --mmproj /models/mmproj-F16.gguf \\
+     -c 32768 -ngl 99 --flash-attn on \\
+     --cache-type-k q8_0 --cache-type-v q8_0 --jinja
+""", SERVER, "/models/Qwen3-VL-30B-A3B-Instruct-UD-Q4_K_XL.gguf", pool(32768, **Q8), "qwen3-vl-30b-a3b"),
+    Line("repository, Podman's unit with variables alone", """
+[Container]
+Image=ghcr.io/ggml-org/llama.cpp:server-cuda
+Environment=LLAMA_ARG_CTX_SIZE=262144 LLAMA_ARG_CACHE_TYPE_K=q8_0
+Environment=LLAMA_ARG_CACHE_TYPE_V=q8_0 LLAMA_ARG_BATCH=1024 LLAMA_ARG_UBATCH=256
+""", SERVER, None, pool(262144, **Q8, n_batch=1024, n_ubatch=256), "qwen3.6-27b"),
+    Line("repository, compose file with a list", """
+services:
+  reranker:
+    build: ./reranker_service
+    command: python serve.py
+  llama:
+    image: ghcr.io/ggml-org/llama.cpp:server-cuda
+    command: ["-m", "/models/qwen3-8b-q4_k_m.gguf", "--host", "0.0.0.0",
+              "--port", "8000", "-c", "4096", "--jinja", "-fa", "-ngl", "99"]
+    deploy: {resources: {reservations: {devices: [{driver: nvidia, count: 1, capabilities: [gpu]}]}}}
+""", SERVER, "/models/qwen3-8b-q4_k_m.gguf", pool(4096, flash_attn="on"), "qwen3-8b"),
+    Line("repository, compose file with folded text, under the old owner's name", """
+version: '3'
+services:
+  llama-cpp-server:
+    image: ghcr.io/ggerganov/llama.cpp:server-cuda
+    ports: ["8080:8080"]
+    command: >
+      -m /models/mistral-7b-instruct-v0.3.Q3_K_M.gguf
+      -c 512
+      --host 0.0.0.0
+      --n-gpu-layers 99
+""", SERVER, "/models/mistral-7b-instruct-v0.3.Q3_K_M.gguf", pool(512), "mistral-7b-v0.3"),
+    Line("repository, compose file with variables of the container", """
+services:
+  llama-cpp:
+    image: ghcr.io/ggml-org/llama.cpp:server-cuda
+    environment:
+      LLAMA_ARG_MODEL_URL: hf.co/unsloth/Qwen3-8B-GGUF/resolve/main/Qwen3-8B-Q4_K_M.gguf # alternatively
+      LLAMA_ARG_CTX_SIZE: 4096
+      LLAMA_ARG_JINJA: true
+""", SERVER, "unsloth/Qwen3-8B-GGUF", pool(4096)),
+    Line("repository, compose file with defaults", """
+services:
+  llamacpp:
+    image: ghcr.io/ggml-org/llama.cpp:server
+    environment:
+      - LLAMA_ARG_CTX_SIZE=${LLAMACPP__CTX_SIZE:-8192}
+      - LLAMA_ARG_N_GPU_LAYERS=${LLAMACPP__N_GPU_LAYERS:--1}
+    command: --model /models/${LLAMACPP__MODEL_FILE:-model.gguf}
+""", SERVER, "/models/model.gguf", pool(8192), "qwen3-4b"),
+    Line("repository, compose file of several, one of them named", """
+x-gpu: &gpu
+  deploy: {resources: {reservations: {devices: [{driver: nvidia, count: all, capabilities: [gpu]}]}}}
+services:
+  tender:
+    <<: *gpu
+    image: ghcr.io/ggml-org/llama.cpp:server
+    command: ["-m", "/models/qwen2.5-3b-instruct-q4_k_m.gguf", "-c", "4096", "-t", "16", "--n-predict", "512", "-b", "512"]
+  opencode:
+    <<: *gpu
+    image: ghcr.io/ggml-org/llama.cpp:server
+    command: ["-m", "/models/qwen2.5-3b-instruct-q4_k_m.gguf", "-c", "8192", "-t", "16"]
+""", SERVER, "/models/qwen2.5-3b-instruct-q4_k_m.gguf", pool(4096, n_batch=512), "qwen2.5-3b", chosen=("tender",)),
+    Line("repository, plan for a compose file whose variables stand elsewhere", """
+services:
+  llamacpp-large:
+    image: ghcr.io/ggml-org/llama.cpp:server-cuda@sha256:0123456789abcdef
+    command: ["-m", "/models/${LARGE_GGUF}", "--port", "8080", "-c", "${LARGE_CTX}", "-ngl", "${LARGE_LAYERS}"]
+""", SERVER, "/models/${LARGE_GGUF}", pool(16384), "qwen3-14b", chosen=("LARGE_CTX=16384",)),
+    Line("repository, manifest with a list", """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: llama}
+spec:
+  template:
+    spec:
+      containers:
+        - name: server
+          image: ghcr.io/ggerganov/llama.cpp:server
+          args:
+            - "--host"
+            - "0.0.0.0"
+            - "--log-disable"
+            - "--model"
+            - "/models/llama-3-8b-instruct.gguf"
+            - "--ctx-size"
+            - "8192"
+            - "--hf-repo"
+            - "NousResearch/Meta-Llama-3-8B-Instruct-GGUF"
+            - "--hf-file"
+            - "Meta-Llama-3-8B-Instruct-Q5_K_M.gguf"
+---
+apiVersion: v1
+kind: Service
+metadata: {name: llama}
+""", SERVER, "NousResearch/Meta-Llama-3-8B-Instruct-GGUF", pool(8192)),
+    Line("repository, manifest with a command and a probe", """
+spec:
+  containers:
+  - name: llava
+    image: registry.example/tools:1
+    command:
+      - "llama-server"
+      - "-m"
+      - "$(MODEL_FILE)"
+      - "-c"
+      - "$(CTX)"
+    env:
+    - {name: CTX, value: "4096"}
+    - {name: MODEL_FILE, value: /models/llava-1.5-7b-q8_0.gguf}
+    - {name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: token}}}
+    livenessProbe: {exec: {command: [sh, -c, "pgrep llama-server"]}}
+""", SERVER, "/models/llava-1.5-7b-q8_0.gguf", pool(4096), "llama2-7b"),
+    Line("repository, script with defaults, for a 24 GB card", """#!/bin/sh
+#   - 27B-class at >32k is untested on this card: raise CTX only after verifying free VRAM
+set -euo pipefail
+MODEL=${MODEL:-/models/Qwen3.8-27B-Q4_K_M.gguf}
+CTX=${CTX:-32768}
+KV=${KV:-q8_0}
+TEMP=${TEMP:-0.7}
+exec llama-server \\
+  -m "$MODEL" \\
+  --device "$DEVICE" \\
+  --ctx-size "$CTX" \\
+  --cache-type-k "$KV" \\
+  --cache-type-v "$KV" \\
+  --flash-attn auto \\
+  --temp "$TEMP" \\
+  --port 8080 --host 0.0.0.0 \\
+  "$@"
+""", SERVER, "/models/Qwen3.8-27B-Q4_K_M.gguf", pool(32768, **Q8), "qwen3.6-27b"),
+    Line("the same with another context in front", """
+CTX=${CTX:-32768}
+exec llama-server -m "$MODEL" --ctx-size "$CTX"
+""", SERVER, "$MODEL", pool(65536), "qwen3.6-27b", chosen=("CTX=65536",)),
+    Line("repository, script with what is only sometimes there", """
+CTX=8192; PORT=8080
+exec llama-server -m model.gguf --host 0.0.0.0 --port "$PORT" \\
+    -ngl 99 -fa on -c "$CTX" \\
+    ${MMPROJ:+--mmproj "$MMPROJ"} \\
+    $([ "$AUTO" != on ] && echo "--no-models-autoload") \\
+    $SPEC \\
+    "$@"
+""", SERVER, "model.gguf", pool(8192), "qwen3-8b", warns=('$([ "$AUTO" != on ] && echo', "$SPEC is not known here")),
+    Line("repository, script with a list of words", """
+BINARY_DIR=/opt/llama
+CMD=("$BINARY_DIR/llama-server" "-m" "m.gguf" "-ngl" "99" "-c" "16384" "-b" "1024" "-ub" "256"
+     "--cache-type-k" "q8_0" "--cache-type-v" "q8_0" "-fa" "1"   # flags
+     "--threads" "8" "--cpu-range" "0-7")
+echo "Starting llama-server -m m.gguf"
+"${CMD[@]}" > server.log 2>&1
+""", SERVER, "m.gguf", pool(16384, **Q8, n_batch=1024, n_ubatch=256), "qwen3-14b"),
+    Line("repository, script for an image", """
+# Download binaries here: https://github.com/ggml-org/llama.cpp/releases
+MODEL_FILENAME="${MODEL_FILENAME:-Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf}"
+echo "Running with model at ./${MODEL_FILENAME}"
+
+docker run --gpus all -v ./models:/models -p 8080:8080 ghcr.io/ggml-org/llama.cpp:server -m /models/$MODEL_FILENAME --host 0.0.0.0 --ctx-size 16384 --parallel 8 --n-gpu-layers 20
+""", SERVER, "/models/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf", slots(16384, 8), "llama3.1-8b"),
+    Line("repository, fork's documentation: everything in variables", """
+export LLAMA_ARG_MODEL=/m/model.gguf LLAMA_ARG_N_GPU_LAYERS=99
+export LLAMA_ARG_CTX_SIZE=200000 LLAMA_ARG_BATCH=4096 LLAMA_ARG_UBATCH=4096
+export LLAMA_ARG_N_PARALLEL=1
+export LLAMA_ARG_FLASH_ATTN=on LLAMA_ARG_CACHE_REUSE=0
+./build/bin/llama-server
+""", SERVER, "/m/model.gguf", slots(200192, flash_attn="on", n_batch=4096, n_ubatch=4096), "qwen3.6-27b"),  # 782 x 256
+    Line("repository, script of PowerShell with its own continued lines", """
+$cpuMoe = 14
+$ctx = 16384
+& "$LlamaDir\\llama-server.exe" -m $Model `
+  --n-cpu-moe $cpuMoe `
+  -ngl 99 `
+  -c $ctx `
+  --cache-type-k q8_0 --cache-type-v q8_0 `
+  --host 127.0.0.1 --port 8081
+""", SERVER, "$Model", pool(16384, **Q8), "qwen3-30b-a3b"),
+    Line("repository, settings of a proxy that swaps models", """
+macros:
+  common: "--port 8080 -fa on"
+models:
+  qwen3-code:
+    cmd: >
+      ${llama}/bin/llama-server ${common}
+      --model /v/Qwen3-Coder-30B-A3B-Instruct-Q4_K_M.gguf
+      --cache-type-k q8_0 --cache-type-v q8_0
+      --ctx-size 131072
+      --n-cpu-moe 33
+  qwen3-lite:
+    cmd: llama-server --port ${PORT} --model /v/lite.gguf
+""", SERVER, "/v/Qwen3-Coder-30B-A3B-Instruct-Q4_K_M.gguf", pool(131072, **Q8, flash_attn="on"), "qwen3-30b-a3b",
+         chosen=("qwen3-code",)),
+    # Ollama
+    Line("repository, unit", """
+[Unit]
+Description=Ollama Service
+[Service]
+ExecStart=/usr/local/bin/ollama serve
+User=ollama
+Environment="OLLAMA_HOST=0.0.0.0:11434"
+Environment="OLLAMA_CONTEXT_LENGTH=32768"
+Environment="PATH=/usr/local/sbin:/usr/local/bin"
+""", "ollama serve", None, {"num_ctx": 32768, "num_parallel": 1}, "qwen3-8b"),
+    Line("repository, drop-in of a unit", """
+[Service]
+Environment="OLLAMA_HOST=0.0.0.0:11434"
+Environment="OLLAMA_NUM_PARALLEL=2"
+Environment="OLLAMA_KV_CACHE_TYPE=q8_0"
+Environment="OLLAMA_FLASH_ATTENTION=1"
+""", "", None, {"num_parallel": 2, "flash_attn": "on", **Q8}, "qwen3-8b", engine="ollama"),
+    Line("repository, batch job", """
+export OLLAMA_HOST="127.0.0.1:${CURRENT_OLLAMA_PORT}"
+export OLLAMA_NUM_PARALLEL="${OLLAMA_NUM_PARALLEL:-1}"
+export OLLAMA_CONTEXT_LENGTH="${OLLAMA_CONTEXT_LENGTH:-80000}"
+unset MAX_CHARS
+ollama serve > "$CUR_OLLAMA_LOG" 2>&1 &
+if ! wait_for_ollama "http://127.0.0.1:${CURRENT_OLLAMA_PORT}/api/tags"; then
+  echo "ERROR: ollama serve did not become ready"
+fi
+python -u extract.py --target ppi
+""", "ollama serve", None, {"num_ctx": 80000}, "llama3.1-8b"),
+    Line("repository, script that tries the model", """
+export OLLAMA_KEEP_ALIVE=-1
+export OLLAMA_NUM_PARALLEL=2
+nohup ollama serve > ollama.out 2>&1 &
+sleep 15
+ollama pull llama3.1:8b
+curl -fsS http://localhost:11434/api/tags
+ollama run llama3.1:8b "hi"
+pkill -f "ollama serve"
+""", "ollama run", "llama3.1:8b", {"num_parallel": 2}),
+    Line("repository, batch file of Windows", """@echo off
+set OLLAMA_FLASH_ATTENTION=1&& set OLLAMA_KV_CACHE_TYPE=q8_0
+set OLLAMA_NUM_PARALLEL=2
+echo   NUM_PARALLEL=%OLLAMA_NUM_PARALLEL%
+start /B ollama serve
+""", "ollama serve", None, {"num_parallel": 2, "flash_attn": "on", **Q8}, "qwen3-8b"),
+    Line("repository, PowerShell", """
+$env:OLLAMA_NUM_PARALLEL = "4"  # Number of parallel requests
+$env:OLLAMA_CONTEXT_LENGTH="16384"
+ollama serve
+""", "ollama serve", None, {"num_parallel": 4, "num_ctx": 16384}, "qwen3-8b"),
+    Line("repository, compose file", """
+services:
+  ollama:
+    image: ollama/ollama:rocm
+    devices: ["/dev/kfd", "/dev/dri"]
+    environment:
+      - HSA_OVERRIDE_GFX_VERSION=10.3.0
+      - OLLAMA_FLASH_ATTENTION=1
+      - OLLAMA_KV_CACHE_TYPE=q8_0
+      - OLLAMA_CONTEXT_LENGTH=131072
+  open-webui:
+    image: ${WEBUI_IMAGE:-ghcr.io/open-webui/open-webui:main}
+    ports: ["${WEBUI_PORT:-8080}:8080"]
+""", "ollama serve", None, {"num_ctx": 131072, "flash_attn": "on", **Q8}, "llama3.1-8b"),
+    Line("repository, compose file whose entrypoint pulls the model", """
+services:
+  ollama:
+    image: ollama/ollama:latest
+    entrypoint: ["/bin/sh", "-c"]
+    command:
+      - |
+        ollama serve &
+        sleep 5
+        ollama pull llama3
+        wait
+""", "ollama serve", None, {"num_ctx": 4096}, "llama3-8b"),
+    Line("repository, manifest", """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: ollama-cluster}
+spec:
+  replicas: 8
+  template:
+    spec:
+      containers:
+      - name: ollama
+        image: ollama/ollama:latest
+        resources: {limits: {nvidia.com/gpu: 1}}
+        env:
+        - name: OLLAMA_NUM_PARALLEL
+          value: "4"
+        - name: OLLAMA_FLASH_ATTENTION
+          value: "1"
+""", "ollama serve", None, {"num_parallel": 4, "flash_attn": "on"}, "llama3.1-8b"),
+    Line("repository, manifest with a version: one pool of 3 x 4,096, and windows in blocks of 256", """
+containers:
+- name: ollama
+  image: ollama/ollama:0.12.3          # NEVER use :latest
+  env:
+  - {name: OLLAMA_NUM_PARALLEL, value: "3"}
+""", "ollama serve", None, {"cells": 12288}, "llama3-8b"),
+    # MLX-LM
+    Line("repository, script", """
+ROOT=/srv
+nohup mlx_lm.server --model "$MLX_MODEL" \\
+    --host 127.0.0.1 --port 8080 \\
+    --max-tokens 2048 \\
+    > "$ROOT/logs/mlx.log" 2>&1 &
+echo "mlx_lm.server PID: $!  (logs: logs/mlx.log)"
+""", "mlx_lm.server", "$MLX_MODEL", {"generated_tokens": 2048}, "qwen3-30b-a3b"),
+    # arguments alone
+    Line("issue, list of arguments", "- --model\n- /m/x.gguf\n- --ctx-size=8192\n- -np\n- '2'\n", "", "/m/x.gguf", slots(8192, 2),
+         "llama3-8b", engine="llama.cpp"),
+    Line("issue, list of arguments on one line", 'args: ["-m", "/m/x.gguf", "-c", "4096"]', "", "/m/x.gguf",
+         {"n_ctx": 4096, "n_seq_max": 1}, "llama3-8b", engine="llama.cpp"),
 ]  # fmt: skip
