@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from kvcalc.engines._llama_archs import DRAFTS_CACHED
 from kvcalc.engines._llama_caches import DRAFT_CONTEXT, DRAFT_LAYERS, Kept, keep
 from kvcalc.engines._llama_context import MOST_SEQUENCES, Context, context_of
-from kvcalc.engines._llama_flags import FLAGS, asked, model_of
+from kvcalc.engines._llama_flags import FLAGS, asked, model_of, stored
 from kvcalc.engines._llama_log import log_lines
 from kvcalc.engines._llama_versions import VERSIONS
 from kvcalc.model import Attention, Indexer, Latent
@@ -92,4 +92,4 @@ def _facts(question: Question, kept: list[Kept], context: Context) -> tuple[str,
     return tuple(found)
 
 
-ENGINE = Engine("llama.cpp", VERSIONS, plan, _FORMATS, FLAGS, asked, model_of, MOST_SEQUENCES)
+ENGINE = Engine("llama.cpp", VERSIONS, plan, _FORMATS, FLAGS, asked, model_of, MOST_SEQUENCES, stored=stored)
