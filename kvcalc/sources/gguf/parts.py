@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError, escape
 from kvcalc.sources.faults import CUT, Phrase, fault, unreadable
-from kvcalc.sources.gguf.header import Header, parse
+from kvcalc.sources.gguf.header import Header, Tensor, parse
 
 __all__ = ["Gguf", "first_parts", "read", "read_header"]
 
@@ -35,6 +35,11 @@ class Gguf(NamedTuple):
     def parameters(self) -> int | None:
         """Elements of all tensors; None where a part is missing."""
         return None if self.missing else sum(part.elements for part in self.parts)
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The tensors of all parts that were found."""
+        return tuple(tensor for part in self.parts for tensor in part.tensors)
 
 
 def first_parts(names: list[str]) -> list[str]:
