@@ -136,7 +136,7 @@ def check(path: str) -> list[Problem]:
     from kvcalc.sources.files import is_model_file
 
     if os.path.exists(path) and is_model_file(path):
-        way_out = f"`kvcalc preset {_typed(path)} > my.yaml` makes one of it"
+        way_out = f"`kvcalc preset {_typed(path)} > my-model.yaml` makes one of it"
         return [Problem((), f"expected a preset, got a file or folder of a model; {way_out}", file=escape(path))]
     try:
         return _read(parse(read_bytes(path), path), path, (path,))[1]

@@ -50,6 +50,9 @@ FILES = {
     "X.GGUF": GGUF, "sha256-abc": GGUF, "one/a.gguf": GGUF,
     "split/M-00001-of-00002.GGUF": part(1, 2), "split/M-00002-of-00002.GGUF": part(2, 2, "u"),
     "missing/m-00001-of-00003.gguf": part(1, 3), "missing/m-00002-of-00003.gguf": part(2, 3, "u"),
+    "vision/m.gguf": GGUF, "vision/mmproj-m-f16.gguf": b"GGUF", "eyes/m.gguf": GGUF,
+    "eyes/a.gguf": gguf_bytes({"general.architecture": "clip"}),
+    "tuned/m.gguf": GGUF, "tuned/lora.gguf": gguf_bytes({**KEYS, "general.type": "adapter"}),
     "several/a.gguf": GGUF, "several/b.gguf": GGUF, "several/c-00001-of-00002.gguf": GGUF,
     "several/c-00002-of-00002.gguf": GGUF, "several/d.gguf": GGUF,
     "bare/model.safetensors": WEIGHTS, "meta/params.json": b'{"dim": 4096, "n_layers": 4, "n_heads": 32}',
@@ -89,6 +92,7 @@ WAYS = [
     ("./config.json.bak", None, None), ("./marked", None, None),
     ("m/", "m", 12), ("m/model.safetensors", "m", 12), ("shards/model-00002-of-00002.safetensors", "shards", 24),
     ("X.GGUF", "X", 12), ("./sha256-abc", "sha256-abc", 12), ("link.gguf", "link", 12), ("one/", "a", 12),
+    ("vision/", "m", 12), ("eyes/", "m", 12), ("tuned/", "m", 12),
     ("split/", "M", 24), ("split/M-00001-of-00002.GGUF", "M", 24), ("first.gguf", "first", 24),
     ("missing/m-00001-of-00003.gguf", "m", None),
     (SNAPSHOT, "model-1", None), (f"{SNAPSHOT}/", "model-1", None), (f"{SNAPSHOT}/config.json", "model-1", None),
@@ -196,7 +200,7 @@ def test_what_leads_nowhere_is_one_line_with_a_way_out(source: str, error: str, 
 @pytest.mark.parametrize("source", ["./config.json", "X.GGUF", "m/", "./sha256-abc"])
 def test_the_check_of_a_model_file_says_how_to_make_a_preset_of_it(source: str, refused: Refused) -> None:
     """`models --check` is for presets: for another file it names the command, which works."""
-    assert f"`kvcalc preset {source} > my.yaml` makes one of it" in refused("models", "--check", source)[0]
+    assert f"`kvcalc preset {source} > my-model.yaml` makes one of it" in refused("models", "--check", source)[0]
     assert run(["preset", source]) == 0
 
 

@@ -22,6 +22,7 @@ _QUANTISATION = "hf_quant_config.json"  # ModelOpt writes the cache's format int
 _GGUF, _JSON, _SAFETENSORS = ".gguf", ".json", ".safetensors"
 _BEFORE_TEXT = b"\xef\xbb\xbf \t\r\n"  # a byte order mark, and white space
 _OF_PRESET = re.compile(rb"\b(layers|base)[\"']?\s*:")  # one of which every preset has
+_MOST_READ = 8  # GGUF files of a folder, to see which of them is a model
 _MOST_NAMED = 3  # files of a folder, in a hint
 
 
@@ -143,13 +144,15 @@ def _safetensors(path: str, *, assume_dense: bool) -> Described:
 
 def _only_gguf(folder: str) -> str:
     """The GGUF file in a folder without a config.json, if there is one model of that kind."""
-    from kvcalc.sources.gguf.parts import first_parts
+    from kvcalc.sources.gguf.parts import first_parts, is_model
 
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise unreadable(folder, error) from None
     files = first_parts([name for name in names if name.lower().endswith(_GGUF)])
+    if 1 < len(files) <= _MOST_READ:  # a model for images has its projector in a file beside it
+        files = [name for name in files if is_model(os.path.join(folder, name))] or files
     if len(files) == 1:
         return os.path.join(folder, files[0])
     hint = f"fetch the {CONFIG} of the model into it"

@@ -171,7 +171,7 @@ def test_an_unknown_type_names_the_command_for_this_file(folder: Path, capsys: p
     """The hint has the path that was given, and what it says works."""
     (folder / "config.json").write_text(json.dumps({**CONFIG, "model_type": "novel"}))
     assert run([str(folder / "config.json")]) == 2
-    assert f"`kvcalc preset {folder}/config.json --assume-dense > my.yaml`" in capsys.readouterr().err
+    assert f"`kvcalc preset {folder}/config.json --assume-dense > my-model.yaml`" in capsys.readouterr().err
     assert run(["preset", str(folder / "config.json"), "--assume-dense"]) == 0
 
 

@@ -72,7 +72,7 @@ def preset_from_gguf(
         "gguf": arch,
         "source": escape(file),
         "confidence": "config file read",
-        "note": " ".join([*keys.notes, _DTYPE_NOTE]),
+        "note": " ".join([*_defaults(keys), *keys.notes, _DTYPE_NOTE]),
         "dtype": "fp16",
     }
     if parameters and parameters < 10**16:
@@ -84,6 +84,12 @@ def preset_from_gguf(
         if arch == "t5":  # what its converter calls the limit is the length that the encoder was trained with
             preset["encoder_tokens"] = limit
     return preset | preset_part(layers, draft)
+
+
+def _defaults(keys: Keys) -> list[str]:
+    """What llama.cpp takes for keys that the file leaves out, in a sentence."""
+    listed = ", ".join(f"{key} {value}" for key, value in keys.defaults.items())
+    return [f"Defaults of llama.cpp, which the file leaves out: {listed}."] if listed else []
 
 
 def _architecture(metadata: Mapping[str, object], file: str) -> str:
