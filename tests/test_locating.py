@@ -101,7 +101,7 @@ WAYS = [
     ("hub/models--own--copy-1/", "models--own--copy-1", None),
     ("own/model-1", "model-1", None), ("own/loose-1", "loose-1", None),
     ("own/model-1@main", "model-1", None), ("own/model-1@v1", "model-1", None), ("own/model-1@refs/pr/1", None, None),
-    (f"own/two-1@{OTHER}", "two-1", None),
+    (f"own/two-1@{OTHER}", "two-1", None), (f"own/two-1@{OTHER[:7]}", "two-1", None),
     (PAGE, "model-1", None), (f"{PAGE}/", "model-1", None), (f"{PAGE}/tree/main", "model-1", None),
     (f"{PAGE}/tree/v1?library=x#y", "model-1", None), (f"{PAGE}/blob/main/config.json", "model-1", None),
     (f"{PAGE}/resolve/{REVISION}/config.json?download=true", "model-1", None),
@@ -167,9 +167,15 @@ NOWHERE = [
     ("several/", "got 4 GGUF models",
      "several/a.gguf, several/b.gguf, several/c-00001-of-00002.gguf and 1 more"),
     ("hub/", "got neither", "hub/models--gpt-own/, hub/models--own--copy-1/, hub/models--own--gguf-1/ and 4 more"),
-    ("hub/models--own--two-1", "2 snapshots without", f"hub/models--own--two-1/snapshots/{REVISION}"),
+    ("hub/models--own--two-1", "2 snapshots without",
+     f"hub/models--own--two-1/snapshots/{REVISION}, hub/models--own--two-1/snapshots/{OTHER}"),
     ("hub/models--own--none-1", "expected a snapshot of the model, got none", "`kvcalc own/none-1`"),
-    ("own/two-1", "own/two-1: no preset has this hub id, no file this path", f"own/two-1@{REVISION}"),
+    ("own/two-1", "and the hub's cache holds 2 revisions of it, and no refs/main that says which counts",
+     f"the cache holds own/two-1@{REVISION}, own/two-1@{OTHER}, which can be given"),
+    ("own/two-1@0123", "own/two-1@0123: no preset has a revision, and the hub's cache does not hold it",
+     f"own/two-1@{REVISION}, own/two-1@{OTHER}"),
+    ("own/gguf-1", f"its snapshot {REVISION} in the hub's cache has no config.json", f"hub/models--own--gguf-1/snapshots/{REVISION}/m.gguf"),
+    (f"own/gguf-1@{REVISION[:8]}", f"its snapshot {REVISION} in the hub's cache has no config.json", "/m.gguf, which can be given"),
     ("own/none-1", "it is offline, as HF_HUB_OFFLINE says", "kvcalc models"),
     ("own/model-1@v2", "own/model-1@v2: no preset has a revision", f"own/model-1@{REVISION}"),
     ("meta-llama/Meta-Llama-3-70B@v2", "Meta-Llama-3-70B@v2: ", "without a revision it is the preset llama3-70b"),
@@ -218,3 +224,14 @@ def test_a_missing_part_is_named(refused: Refused, capsys: pytest.CaptureFixture
     assert out.count("The weights are not known: m-00003-of-00003.gguf is missing.") == 2
     Path("missing/m-00002-of-00003.gguf").unlink()
     assert "m-00002-of-00003.gguf and 1 more are missing" in refused(path, "--vram", "80GB")[0]
+
+
+def test_a_cached_file_comes_before_the_preset_where_main_is_asked_for(folder: Path) -> None:
+    """`@main` reads the file that the hub's cache holds of a model that a preset describes too; the plain id does not."""
+    snapshot = folder / "hub/models--meta-llama--Meta-Llama-3-70B/snapshots" / REVISION
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_bytes(CONFIG)
+    assert [len(library.load(f"meta-llama/Meta-Llama-3-70B{at}").layers) for at in ("", "@main")] == [80, 4]
+    assert (
+        library.load("meta-llama/Meta-Llama-3-70B@main").source == "config.json of meta-llama/Meta-Llama-3-70B at main"
+    )
