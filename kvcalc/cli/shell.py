@@ -33,6 +33,9 @@ def standard_input() -> bytes:
     other = disguise(content)
     if other is not None:
         raise KvcalcError(f"<stdin>: expected a preset or a config.json, got {other[0]}", other[1])
+    if not content.strip():
+        hint = "pipe one in, such as `kvcalc - < config.json`"
+        raise KvcalcError("<stdin>: expected a preset or a config.json, got nothing", hint)
     if len(content) > MOST_FILE_BYTES:
         raise KvcalcError(f"<stdin>: expected at most {MOST_FILE_BYTES:,} bytes", "give it by its path")
     return content
