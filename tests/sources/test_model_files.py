@@ -117,6 +117,20 @@ def test_a_preset_may_be_written_as_json() -> None:
     assert len(library.load_text(text, "x").layers) == 2
 
 
+@pytest.mark.parametrize("text", ["{}", '{"hidden_size": 64}', '{\n "hello": 1}'])
+def test_a_configuration_without_a_type(
+    text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A config.json without model_type says how to add it, as a file, a folder and on standard input alike."""
+    (folder / "config.json").write_text(text)
+    for source in (str(folder / "config.json"), f"{folder}/", "-"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert run([source]) == 2
+        error, hint = capsys.readouterr().err.splitlines()
+        assert error.endswith(": model_type: expected the type of a model, as its config.json has it, got nothing")
+        assert 'add its type to a copy, such as "model_type": "llama"' in hint
+
+
 def test_an_unknown_type_is_refused_with_a_way_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is never sized by the naive formula in silence; --assume-dense does it aloud."""
     (folder / "config.json").write_text(json.dumps({**CONFIG, "model_type": "novel"}))
@@ -187,7 +201,7 @@ def test_an_unknown_type_names_the_command_for_this_file(folder: Path, capsys: p
     """The hint has the path that was given, and what it says works."""
     (folder / "config.json").write_text(json.dumps({**CONFIG, "model_type": "novel"}))
     assert run([str(folder / "config.json")]) == 2
-    assert f"`kvcalc preset {folder}/config.json --assume-dense > my.yaml`" in capsys.readouterr().err
+    assert f"`kvcalc preset {folder}/config.json --assume-dense > my-model.yaml`" in capsys.readouterr().err
     assert run(["preset", str(folder / "config.json"), "--assume-dense"]) == 0
 
 

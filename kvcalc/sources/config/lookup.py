@@ -16,7 +16,9 @@ __all__ = ["BY_HAND", "DRAFTS", "LAYERS", "MOST_FILE_LAYERS", "SCHEMES", "Config
 
 MOST_FILE_LAYERS = 1024  # several times the deepest published model; what a hostile file may cost in time
 
-BY_HAND = "correct the preset of a model like it, such as `kvcalc preset llama3-8b > my.yaml`, and size my.yaml"
+BY_HAND = (
+    "correct the preset of a model like it, such as `kvcalc preset llama3-8b > my-model.yaml`, and size my-model.yaml"
+)
 
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers")
 

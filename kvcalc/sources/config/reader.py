@@ -78,7 +78,7 @@ def _assumed(text: Config, model_type: str, *, assume_dense: bool) -> Family:
     if not assume_dense:
         from shlex import quote  # only on the way to an error
 
-        own = "" if text.file[:1] == "<" else f" (`kvcalc preset {quote(text.file)} --assume-dense > my.yaml`)"
+        own = "" if text.file[:1] == "<" else f" (`kvcalc preset {quote(text.file)} --assume-dense > my-model.yaml`)"
         hint = f"if every layer keeps full keys and values, --assume-dense{own}; otherwise {BY_HAND}"
         text.refuse(f"expected a known model type, got {shown(model_type)}", "model_type", hint=hint)
     for keys_of in (n.WIDTH, LAYERS, n.HEADS):
