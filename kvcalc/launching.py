@@ -14,7 +14,7 @@ from kvcalc.versions import Version, pick
 
 __all__ = ["Launch", "all_engines", "launch"]
 
-_LATER = ("vllm", "sglang", "tensorrt_llm")  # to come
+_LATER = ("sglang", "tensorrt_llm")  # to come
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 

@@ -41,10 +41,10 @@ def engine_values(reservation: Reservation, budget: int | None) -> dict[str, Val
         "exact_bytes_total": reservation.exact_total,
         **parts,
         **plan.values,
-        **_counted(plan, budget),
         "differences": differences,
         "layers": layers,
         "log_lines": list(plan.log),
+        **_counted(plan, budget),
     }
 
 
@@ -52,7 +52,12 @@ def _counted(plan: Plan, budget: int | None) -> dict[str, Value]:
     if plan.capacity is None or budget is None:
         return {}
     counted = plan.capacity(budget)
-    return {**counted.values, "capacity_tokens": counted.tokens, "max_concurrency": counted.concurrency}
+    return {
+        **counted.values,
+        "capacity_tokens": counted.tokens,
+        "max_concurrency": counted.concurrency,
+        "log_lines": [*plan.log, *counted.log],
+    }
 
 
 def engine_part(reservation: Reservation, budget: int | None) -> EnginePart:

@@ -71,11 +71,12 @@ class Charge(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """What a pool engine counts and logs for a budget. `values` are further keys of JSON."""
+    """What a pool engine counts for a budget, and the lines in which it says so. `values` are further keys of JSON."""
 
     tokens: int
     concurrency: float | None = None
     values: Mapping[str, "int | str | bool | None"] = {}
+    log: tuple[str, ...] = ()
 
 
 class Plan(NamedTuple):

@@ -42,7 +42,9 @@ def test_build_numbers_are_versions() -> None:
     assert (parse("b9496", ""), parse("9496", ""), parse("b9496-3f2c1a", "")) == ((9496,), (9496,), (9496,))
 
 
-@pytest.mark.parametrize("text", ["", "latest", "1..2", "1.2.3.4.5", "0.1\x1b[31m", "9" * 80, "1,2", "-1", "\u0663.\u0661"])
+@pytest.mark.parametrize(
+    "text", ["", "latest", "1..2", "1.2.3.4.5", "0.1\x1b[31m", "9" * 80, "1,2", "-1", "\u0663.\u0661"]
+)
 def test_what_is_no_version_is_refused(text: str) -> None:
     """One line that names the option."""
     with pytest.raises(KvcalcError, match="--engine: expected a version"):
