@@ -14,7 +14,6 @@ from kvcalc.versions import Version, pick
 
 __all__ = ["Launch", "all_engines", "launch"]
 
-_LATER = ("sglang", "tensorrt_llm")  # to come
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
@@ -54,8 +53,6 @@ def _find(name: str) -> Engine:
     module = re.sub(r"[-.]", "_", name.strip().lower())
     if re.fullmatch(r"[a-z]\w*", module, re.ASCII) and module in _module_names():
         return _load(module)
-    if module in _LATER:
-        raise KvcalcError(f"--engine: {name.strip()} is not in this version of kvcalc", "without it: the exact size")
     names = [engine.name for engine in all_engines()]
     close = nearest(name, names, 1)
     hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}"
