@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import Literal
 
 from kvcalc import library
-from kvcalc.dtypes import WEIGHTS, find
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.fitting import Budget, Fit, Share
 from kvcalc.fitting import fit as fit_budget
@@ -13,13 +12,13 @@ from kvcalc.model import Model
 from kvcalc.request import ask
 from kvcalc.sizing import Size, measure
 from kvcalc.units import parse_size
-from kvcalc.weights import Weights
+from kvcalc.weights import parse as parse_weights
 
 __all__ = ["fit", "load", "models", "size"]
 
 
 def load(source: str) -> Model:
-    """The model that `source` names: a preset's name in any spelling, a path to one, or a hub id that a preset has.
+    """The model that `source` names: a preset's name in any spelling, a path, or a model of the hub.
 
     Raises KvcalcError, or its subclass DocumentError for a faulty file.
     """
@@ -98,7 +97,7 @@ def fit(
             Budget(
                 vram=None if vram is None else _bytes(vram, "vram"),
                 utilization=Share.parse(str(utilization), "utilization"),
-                weights=_weights(weights),
+                weights=parse_weights(weights, "weights") if isinstance(weights, str) else _bytes(weights, "weights"),
                 overhead=_bytes(overhead, "overhead"),
             ),
         )
@@ -122,13 +121,3 @@ def _bytes(value: int | str, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise KvcalcError(f"{what}: expected bytes as an int, or text with a unit, got {shown(value)}")
     return value
-
-
-def _weights(value: int | str) -> Weights:
-    if isinstance(value, int):
-        return value
-    if value == "auto":
-        return "auto"
-    if value == "none":
-        return "none"
-    return parse_size(value, "weights") if value[:1].isdigit() else find(value, WEIGHTS, "weights")

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-__all__ = ["DocumentError", "ExitCode", "KvcalcError", "Problem", "escape", "nearest", "shown"]
+__all__ = ["DocumentError", "ExitCode", "KvcalcError", "Problem", "escape", "nearest", "shown", "shown_path"]
+
+_LONGEST_PATH = 300  # shown whole; the system allows 4,096
 
 
 class ExitCode(IntEnum):
@@ -45,12 +47,15 @@ class Problem(NamedTuple):
 
 
 class DocumentError(KvcalcError):
-    """A document (a preset, later a config.json) with one or more faults, the first of which is the message."""
+    """A document (a preset, later a config.json) with one or more faults, the first of which is the message.
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    `check` is the command that lists them all, if there is one.
+    """
+
+    def __init__(self, problems: Sequence[Problem], check: str | None = None) -> None:
         more = len(problems) - 1
-        hint = f"and {more} more; `kvcalc models --check FILE` lists them all" if more else None
-        super().__init__(str(problems[0]), hint)
+        all_of_them = f"; `{check}` lists them all" if check else ""
+        super().__init__(str(problems[0]), f"and {more} more{all_of_them}" if more else None)
         self.problems = tuple(problems)
 
 
@@ -77,6 +82,13 @@ def shown(value: object, limit: int = 60) -> str:
     else:
         text = escape(str(value))
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def shown_path(path: str) -> str:
+    """A path or an address from outside as it may stand in a message: escaped, and without the middle if very long."""
+    text = escape(path)
+    half = _LONGEST_PATH // 2
+    return text if len(text) <= _LONGEST_PATH else f"{text[:half]}…{text[-half:]}"
 
 
 def nearest(word: str, among: Iterable[str], most: int = 3) -> list[str]:

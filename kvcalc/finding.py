@@ -8,9 +8,22 @@ from typing import NamedTuple
 from kvcalc.errors import KvcalcError, nearest, shown
 from kvcalc.yamlfile import parse, read_bytes
 
-__all__ = ["ENDINGS", "Entry", "entries", "find", "find_hub_id", "folders", "name_fault", "nearest_hint", "squash"]
+__all__ = [
+    "ENDINGS",
+    "Entry",
+    "entries",
+    "find",
+    "find_hub_id",
+    "folders",
+    "has_ending",
+    "is_path",
+    "name_fault",
+    "nearest_hint",
+    "squash",
+]
 
 ENDINGS = (".yaml", ".yml")
+_MODEL_ENDINGS = (".json", ".gguf", ".safetensors")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 
@@ -24,6 +37,16 @@ class Entry(NamedTuple):
 def squash(name: str) -> str:
     """A name without case and separators: `Llama-3-70B` and `llama3-70b` are one."""
     return re.sub(r"[-_. ]", "", name.lower())
+
+
+def is_path(source: str) -> bool:
+    """`source` is a path, an address or a hub id, and no preset's name."""
+    return "/" in source or has_ending(source)
+
+
+def has_ending(source: str) -> bool:
+    """`source` ends, in any case, as files do that are read here, and so is a path."""
+    return source.lower().endswith((*ENDINGS, *_MODEL_ENDINGS))
 
 
 def name_fault(name: str) -> str | None:
@@ -79,7 +102,14 @@ def find(name: str, used: tuple[str, ...] = ()) -> Entry:
     by_id = _find_model_name(name)
     if by_id is not None and by_id.path not in used:
         return by_id
-    raise KvcalcError(f"no preset is called {shown(name)}", nearest_hint(name))
+    raise KvcalcError(f"no preset is called {shown(name)}", _path_hint(name) or nearest_hint(name))
+
+
+def _path_hint(name: str) -> str | None:
+    """How to give the file or the folder that is called `name`, if there is one."""
+    if os.path.isdir(name):
+        return f"for the folder of that name give {name}/"
+    return f"for the file of that name give ./{name}" if os.path.isfile(name) else None
 
 
 def nearest_hint(name: str) -> str:

@@ -2,23 +2,26 @@
 
 import os
 import re
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from kvcalc.errors import DocumentError, KvcalcError, Problem, escape, shown
-from kvcalc.finding import ENDINGS, Entry, entries, find, find_hub_id, folders, name_fault, nearest_hint, squash
+from kvcalc.finding import Entry, entries, find, folders, name_fault, squash
+from kvcalc.locating import ModelFile, locate
 from kvcalc.model import Model
 from kvcalc.preset import model_from_preset
 from kvcalc.yamlfile import Document, parse, read_bytes
 
+if TYPE_CHECKING:
+    from kvcalc.sources.files import Described
+
 __all__ = [
     "Entry",
-    "ModelFile",
     "check",
     "entries",
     "folders",
     "load",
     "load_entry",
-    "load_file",
     "load_text",
     "locate",
     "mapping_at",
@@ -31,126 +34,110 @@ _MOST_BASES = 8
 _IDENTITY = ("id", "source", "confidence", "note", "weights_bytes")
 
 
-class ModelFile(NamedTuple):
-    """A model file that is no preset, and the hub id under which it was found, if that is how it was found."""
-
-    path: str
-    hub_id: str | None = None
-
-
 def load(source: str, *, assume_dense: bool = False) -> Model:
-    """The model that `source` names: a preset's name in any spelling, a path, or a hub id.
+    """The model that `source` names: a preset's name in any spelling, a path, or a model of the hub.
 
     `assume_dense` reads a config.json of an unknown type as if it were shaped like Llama, if it plainly is. Raises
     KvcalcError where nothing is found (with the nearest names) or the file is faulty (with its line and key).
     """
-    match locate(source):
-        case Entry() as entry:
-            return load_entry(entry)
-        case ModelFile() as file:
-            return _load_mapping(_mapping_of(file, assume_dense=assume_dense), file.hub_id or file.path)
-        case path:
-            return load_file(path)
-
-
-def locate(source: str) -> Entry | ModelFile | str:
-    """The preset, the model file or the path of a YAML file that `source` names."""
-    if source.endswith(ENDINGS):
-        return source
-    if source.endswith((".json", ".gguf", "/")) or ("/" in source and os.path.isdir(source)):
-        return ModelFile(source)
-    if "/" not in source:
-        return find(source)
-    if os.path.exists(source):
-        return source
-    return find_hub_id(source) or _from_hub(source)
-
-
-def _from_hub(source: str) -> ModelFile:
-    from kvcalc.sources import hub
-
-    if not hub.looks_like_id(source):
-        raise KvcalcError(f"{escape(source)}: no such file")
-    return ModelFile(hub.config_path(source, nearest_hint(source.split("/")[1])), source)
+    return _opened(source, assume_dense=assume_dense)[1]
 
 
 def mapping_at(source: str, *, assume_dense: bool = False) -> dict[Any, Any]:
     """What `source` names as a preset's mapping: as its file has it, or as a reader of model files makes it."""
-    match locate(source):
-        case Entry() as entry:
-            load_entry(entry)  # for its faults
-            return parse(read_bytes(entry.path), entry.path).data
-        case ModelFile() as file:
-            preset = _mapping_of(file, assume_dense=assume_dense)
-            _load_mapping(preset, file.path)
-            return preset
-        case path:
-            load_file(path)  # for its faults
-            return parse(read_bytes(path), path).data
-
-
-def _mapping_of(file: ModelFile, *, assume_dense: bool) -> dict[str, object]:
-    """The preset that a model file describes, as a mapping."""
-    from kvcalc.sources.files import preset_of_path  # model files are not what a short question asks about
-
-    preset = preset_of_path(file.path, assume_dense=assume_dense)
-    if file.hub_id is not None:
-        preset |= {"name": file.hub_id.split("/")[1], "id": file.hub_id, "source": f"config.json of {file.hub_id}"}
-    return preset
-
-
-def _load_mapping(preset: dict[str, object], origin: str) -> Model:
-    """The model of a preset that a reader made; what it could not make sound is the model file's fault."""
-    model, problems = model_from_preset(preset, escape(origin))
-    if model is None:
-        raise DocumentError([problem._replace(file=escape(origin)) for problem in problems])
-    return model
-
-
-def load_entry(entry: Entry) -> Model:
-    """The model of a preset. Raises KvcalcError for a name that breaks the rule."""
-    fault = name_fault(entry.name)
-    if fault:
-        raise KvcalcError(f"{escape(entry.path)}: {fault}, got {shown(entry.name)}", "rename the file")
-    return _load_document(parse(read_bytes(entry.path), entry.path), entry.name, (entry.path,))
-
-
-def load_file(path: str) -> Model:
-    """The model of a preset file."""
-    return _load_document(parse(read_bytes(path), path), escape(path), (path,))
+    return _opened(source, assume_dense=assume_dense)[0]
 
 
 def load_text(content: bytes, file: str, *, assume_dense: bool = False) -> Model:
     """The model of a preset or a config.json given as bytes; `file` stands in messages."""
-    preset = _config_mapping(content, file, assume_dense=assume_dense)
-    return _load_document(parse(content, file), file, ()) if preset is None else _load_mapping(preset, file)
+    return _opened_text(content, file, (), assume_dense=assume_dense)[1]
 
 
 def mapping_of_text(content: bytes, file: str, *, assume_dense: bool = False) -> dict[Any, Any]:
     """A preset or a config.json given as bytes, as a preset's mapping."""
-    load_text(content, file, assume_dense=assume_dense)  # for its faults
-    preset = _config_mapping(content, file, assume_dense=assume_dense)
-    return parse(content, file).data if preset is None else preset
+    return _opened_text(content, file, (), assume_dense=assume_dense)[0]
 
 
-def _config_mapping(content: bytes, file: str, *, assume_dense: bool) -> dict[str, object] | None:
-    """The preset of a config.json; None for text that is a preset itself."""
-    if content.lstrip()[:1] != b"{":
-        return None
-    from kvcalc.sources.files import is_config, preset_of_config
+_Opened = tuple[dict[Any, Any], Model]  # a preset's mapping, and the model that it describes
 
-    return preset_of_config(content, file, assume_dense=assume_dense) if is_config(content) else None
+
+def _opened(source: str, *, assume_dense: bool) -> _Opened:
+    match locate(source):
+        case Entry() as entry:
+            document = _document_of(entry)
+            return document.data, _load_document(document, entry.name, (entry.path,))
+        case ModelFile() as file:
+            found = _described(file, assume_dense=assume_dense)
+            return found.preset, _load_mapping(found.preset, source, found.unweighed)
+        case path:
+            return _opened_text(read_bytes(path), path, (path,), assume_dense=assume_dense)
+
+
+def _opened_text(content: bytes, file: str, used: tuple[str, ...], *, assume_dense: bool) -> _Opened:
+    if b"{" in content[:16]:  # perhaps JSON, whose reader is not imported for nothing
+        from kvcalc.sources.files import is_config, preset_of_config
+
+        if is_config(content):
+            preset = preset_of_config(content, file, assume_dense=assume_dense)
+            return preset, _load_mapping(preset, file)
+    document = parse(content, file)
+    return document.data, _load_document(document, escape(file), used)
+
+
+def _described(file: ModelFile, *, assume_dense: bool) -> "Described":
+    """What a model file says of its model, under the name that the hub has for it."""
+    from kvcalc.sources.files import preset_of_path  # model files are not what a short question asks about
+
+    found = preset_of_path(file.path, assume_dense=assume_dense)
+    if file.hub_id is not None:
+        at = f" at {file.revision}" if file.revision else ""
+        found.preset.update(
+            {"name": file.hub_id.split("/")[-1], "id": file.hub_id, "source": f"config.json of {file.hub_id}{at}"}
+        )
+    return found
+
+
+def _load_mapping(preset: dict[str, object], origin: str, unweighed: str | None = None) -> Model:
+    """The model of a preset that a reader made; what it could not make sound is the model file's fault."""
+    model, problems = model_from_preset(preset, escape(origin))
+    if model is None:
+        raise DocumentError([problem._replace(file=escape(origin)) for problem in problems])
+    return model if unweighed is None else replace(model, unweighed=unweighed)
+
+
+def load_entry(entry: Entry) -> Model:
+    """The model of a preset. Raises KvcalcError for a name that breaks the rule."""
+    return _load_document(_document_of(entry), entry.name, (entry.path,))
+
+
+def _document_of(entry: Entry) -> Document:
+    fault = name_fault(entry.name)
+    if fault:
+        raise KvcalcError(f"{escape(entry.path)}: {fault}, got {shown(entry.name)}", "rename the file")
+    return parse(read_bytes(entry.path), entry.path)
 
 
 def _load_document(document: Document, origin: str, used: tuple[str, ...]) -> Model:
     model, problems = _read(document, origin, used)
     if model is None:
-        raise DocumentError(problems)
+        raise DocumentError(problems, f"kvcalc models --check {_typed(used[0])}" if used else None)
     return model
+
+
+def _typed(path: str) -> str:
+    """A path as it is typed in a shell."""
+    from shlex import quote  # only on the way to an error
+
+    return quote(path)
 
 
 def check(path: str) -> list[Problem]:
     """Everything wrong with a preset file, by line; empty if nothing is."""
+    from kvcalc.sources.files import is_model_file
+
+    if os.path.exists(path) and is_model_file(path):
+        way_out = f"`kvcalc preset {_typed(path)} > my.yaml` makes one of it"
+        return [Problem((), f"expected a preset, got a file or folder of a model; {way_out}", file=escape(path))]
     try:
         return _read(parse(read_bytes(path), path), path, (path,))[1]
     except DocumentError as error:

@@ -153,6 +153,7 @@ class Model:
     encoder_tokens: int | None = None
     draft: tuple[Layer, ...] = field(default=(), repr=False)
     origin: str = field(default="", compare=False)
+    unweighed: str | None = field(default=None, compare=False)  # why its file cannot tell the weights, if it cannot
 
     def caches(self) -> Iterator[Cache]:
         """Every cache of every layer, in order."""

@@ -27,6 +27,8 @@ KEYS = (
 CONFIDENCE = ("config file read", "config excerpt read", "third-party table", "class default", "run configuration",
               "from memory")  # fmt: skip
 
+_LONGEST_NAME = 300  # messages and headings have it; the name of a file can have 255 characters
+
 # Head counts and widths that every cache takes from the top of a preset unless it has its own.
 _TOP_HEADS = ("heads", "kv_heads", "head_dim", "k_dim", "v_dim")
 
@@ -35,6 +37,8 @@ def model_from_preset(data: Mapping[Any, object], origin: str) -> tuple[Model | 
     """The model that a preset describes, or None and what is wrong with it. `origin` is the name it was found under."""
     top = Reader(data)
     name = top.text("name", required=True)
+    if name is not None and len(name) > _LONGEST_NAME:
+        top.note(f"expected at most {_LONGEST_NAME} characters, got {len(name):,}", "name")
     ids = top.texts("id")
     facts = _facts(top)
     defaults = {key: top.integer(key, 0 if key in ("kv_heads", "v_dim") else 1) for key in _TOP_HEADS}

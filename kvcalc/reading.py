@@ -75,7 +75,7 @@ class Reader:
             return None
         if is_integer(value, low, high):
             return value  # type: ignore[return-value]  # is_integer excludes bool, which TypeGuard cannot say
-        self.expected(between(low, high), key)
+        self.expected(between(low, high, value), key)
         return None
 
     def integers(self, key: str, low: int = 1, high: int = MOST_NUMBER) -> int | list[int] | None:
@@ -85,7 +85,7 @@ class Reader:
             return self.integer(key, low, high)
         for i, entry in enumerate(value):
             if not is_integer(entry, low, high):
-                self.note(f"expected {between(low, high)}, got {shown(entry)}", key, i)
+                self.note(f"expected {between(low, high, entry)}, got {shown(entry)}", key, i)
                 return None
         return value
 
@@ -135,7 +135,10 @@ def is_integer(value: object, low: int, high: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
-def between(low: int, high: int) -> str:
+def between(low: int, high: int, value: object = None) -> str:
+    """What was expected in place of `value`. The largest number is named only where something is above it."""
+    if high == MOST_NUMBER and isinstance(value, int) and value > high:
+        return f"at most {high:,}"
     if high == MOST_NUMBER:
         return "a whole number above zero" if low == 1 else f"a whole number from {low:,}"
     return f"a whole number from {low:,} to {high:,}"

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from kvcalc.explain import Term, cache_name, terms
+from kvcalc.finding import is_path
 from kvcalc.fitting import Fit
 from kvcalc.formula import has_state, recurrent_state
 from kvcalc.model import Attention, Compressed, Indexer, Latent, Model, Recurrent, Shared, attention_class
@@ -294,4 +295,4 @@ def _notes(size: Size) -> list[str]:
 
 def _is_preset_name(origin: str) -> bool:
     """The model was asked for by name, and not as a file."""
-    return "/" not in origin and not origin.endswith((".json", ".gguf", ".yaml", ".yml")) and origin[:1] != "<"
+    return not is_path(origin) and origin[:1] != "<"

@@ -13,7 +13,8 @@ __all__ = ["engine_part", "engine_values"]
 def engine_values(reservation: Reservation, budget: int | None) -> dict[str, Value]:
     """The `engine` object: the reserved size, the differences that lead to it, each group of caches, the log's lines.
 
-    With a `budget` for each GPU, what a pool engine counts in it. The parts (`k_bytes`, `v_bytes`, `state_bytes`, ...) and the layers are those of the fullest replica.
+    With a `budget` for each GPU, what a pool engine counts in it. The parts (`k_bytes`, `v_bytes`, `state_bytes`,
+    ...) and the layers are those of the fullest replica.
     """
     plan = reservation.plan
     parts: Counter[str] = Counter()

@@ -83,7 +83,8 @@ class Plan(NamedTuple):
     """The reservation of one replica. It depends on no budget.
 
     `capacity`, of engines with one pool for all sequences, takes the bytes that each GPU has for the cache; `holds`
-    says whether such a budget is enough for what was asked, where that is more than a comparison of bytes. `values` are the engine's own keys of JSON, `facts` what was assumed or follows from flags, in words for people,
+    says whether such a budget is enough for what was asked, where that is more than a comparison of bytes. `values`
+    are the engine's own keys of JSON, `facts` what was assumed or follows from flags, in words for people,
     `log` the lines in which the engine reports these numbers.
     """
 

@@ -151,18 +151,10 @@ def fullest_stage(
     placement: Placement, tokens: int, widths: Widths, encoder_tokens: int | None
 ) -> tuple[int, dict[Cache, int]]:
     """The pipeline stage that holds most, and its caches on one GPU with how often each occurs."""
-    stages: dict[int, Counter[Cache]] = {}
-    for placed in placement.layers:
-        stages.setdefault(placed.stage, Counter()).update(placed.caches)
-
-    def held(stage: int) -> int:
-        return sum(
-            copies * size(cache, rank_tokens(cache, tokens, placement.layout.dcp), widths, encoder_tokens)
-            for cache, copies in stages[stage].items()
-        )
-
-    stage = max(stages, key=held)
-    return stage, {cache: copies for cache, copies in stages[stage].items() if not _keeps_nothing(cache)}
+    stages = _stage_bytes(placement, tokens, widths, encoder_tokens)
+    stage = max(stages, key=stages.__getitem__)
+    caches = Counter(cache for placed in placement.layers if placed.stage == stage for cache in placed.caches)
+    return stage, {cache: copies for cache, copies in caches.items() if not _keeps_nothing(cache)}
 
 
 def _keeps_nothing(cache: Cache) -> bool:
@@ -171,6 +163,11 @@ def _keeps_nothing(cache: Cache) -> bool:
 
 def rank_bytes(placement: Placement, tokens: int, widths: Widths, encoder_tokens: int | None) -> int:
     """Bytes of one sequence on the fullest GPU of a replica."""
+    return max(_stage_bytes(placement, tokens, widths, encoder_tokens).values(), default=0)
+
+
+def _stage_bytes(placement: Placement, tokens: int, widths: Widths, encoder_tokens: int | None) -> Counter[int]:
+    """Bytes of one sequence on one GPU of each pipeline stage."""
     layers = {id(placed.caches): placed.caches for placed in placement.layers}
     sizes = {
         key: sum(size(c, rank_tokens(c, tokens, placement.layout.dcp), widths, encoder_tokens) for c in caches)
@@ -179,4 +176,4 @@ def rank_bytes(placement: Placement, tokens: int, widths: Widths, encoder_tokens
     stages: Counter[int] = Counter()
     for placed in placement.layers:
         stages[placed.stage] += sizes[id(placed.caches)]
-    return max(stages.values(), default=0)
+    return stages

@@ -6,9 +6,9 @@ from kvcalc import dtypes
 from kvcalc.dtypes import DType
 from kvcalc.errors import KvcalcError
 from kvcalc.model import Model
-from kvcalc.units import format_count
+from kvcalc.units import format_count, parse_size
 
-__all__ = ["Weighed", "Weights", "weigh"]
+__all__ = ["Weighed", "Weights", "parse", "weigh"]
 
 # What the user says of the weights: the preset's word, none to count, a size of the whole model, or a format.
 Weights = Literal["auto", "none"] | int | DType
@@ -20,6 +20,19 @@ class Weighed(NamedTuple):
     bytes: int
     source: str
     rough: bool = False
+
+
+def parse(text: str, what: str) -> Weights:
+    """`auto`, `none`, a size with its unit or the name of a format; `what` names the option in errors."""
+    match text.strip().lower():
+        case "auto":
+            return "auto"
+        case "none":
+            return "none"
+        case word if word[:1].isdigit():
+            return parse_size(text, what, zero=True)
+        case _:
+            return dtypes.find(text, dtypes.WEIGHTS, what)
 
 
 def weigh(model: Model, weights: Weights) -> Weighed:
@@ -35,9 +48,10 @@ def weigh(model: Model, weights: Weights) -> Weighed:
         weights = model.weights_dtype or model.dtype
         rough = weights != model.dtype
     if model.parameters is None:
+        reason, fetch = (f": {model.unweighed}", "fetch what is missing, or ") if model.unweighed else ("", "")
         raise KvcalcError(
-            f"--weights: the number of parameters of {model.name} is not known",
-            "give the size of its weights, such as --weights 141GB, or --weights none",
+            f"--weights: the number of parameters of {model.name} is not known{reason}",
+            f"{fetch}give the size of its weights, such as --weights 141GB, or --weights none",
         )
     assert isinstance(weights, DType)
     source = f"{format_count(model.parameters)} parameters x {weights.bits} bits ({weights.name})"

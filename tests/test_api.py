@@ -37,9 +37,11 @@ def test_the_python_interface() -> None:
         lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2"))),
         lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80"),
         lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80GB", weights="fp61"),
+        lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80GB", weights=-1),
+        lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80GB", weights=None),
         lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80GB", kv_memory="1GB"),
     ],
-    ids=["name", "batch", "tp", "context", "no budget", "unit", "weights", "two budgets"],
+    ids=["name", "batch", "tp", "context", "no budget", "unit", "weights", "minus", "no weights", "two budgets"],
 )
 def test_every_mistake_in_python_is_a_kvcalc_error(mistake: Callable[[], object]) -> None:
     """A program has one exception to catch."""

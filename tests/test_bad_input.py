@@ -1,5 +1,6 @@
 """Faulty preset files: each ends in one line that names the file, the line and the key, whatever the file holds."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -8,16 +9,9 @@ import pytest
 
 from kvcalc.cli.main import run
 
+from .tiny_preset import tiny
+
 Refused = Callable[..., tuple[str, str]]  # the fixture of conftest.py
-
-
-KEYS = {"name": "Tiny 1", "dtype": "bf16", "heads": "4", "kv_heads": "2", "head_dim": "64", "layers": "2 full"}
-
-
-def tiny(**changes: str | None) -> str:
-    """A sound preset but for `changes`, a key a line: name 1, dtype 2, heads 3, kv_heads 4, head_dim 5, layers 6."""
-    keys = {**KEYS, **changes}
-    return "".join(f"{key}: {value}\n" for key, value in keys.items() if value is not None)
 
 
 class Bad(NamedTuple):
@@ -111,7 +105,10 @@ FILES = [
     Bad("zero heads", tiny(heads="0"), (":3", "heads", "above zero")),
     Bad("negative heads", tiny(heads="-4"), (":3", "heads", "-4")),
     Bad("negative kv_heads", tiny(kv_heads="-1"), (":4", "kv_heads", "-1")),
-    Bad("huge heads", tiny(heads="1" + "0" * 30), (":3", "heads")),
+    Bad("huge heads", tiny(heads="1" + "0" * 30), (":3", "heads", "at most 1,099,511,627,776")),
+    Bad("heads just above the bound", tiny(heads=str(2**40 + 1)), (":3", "at most 1,099,511,627,776, got 1099511627777")),
+    Bad("huge entry of a list", tiny(caches=f"{{full: {{kv_heads: [1, {2**50}]}}}}"), (":7", "kv_heads", "at most 1,0")),
+    Bad("name of 5,000 letters", tiny(name="n" * 5000), (":1", "name", "at most 300 characters, got 5,000")),
     Bad("heads of 4,000 digits", tiny(heads="9" * 4000), (":3", "heads")),
     Bad("heads of 5,000 digits", tiny(heads="9" * 5000), ()),
     Bad("heads of 100,000 octal digits", tiny(heads="0" + "7" * 100_000), (":3", "heads")),
@@ -226,3 +223,24 @@ def test_the_check_finds_what_sizing_refuses(
         for line in lines
         if not line.startswith(("kvcalc: error: bad-1.yaml", "  hint: ")) or not line.isprintable()
     ] == []
+
+
+@pytest.mark.parametrize("name", ["bad-1.yaml", "bad one.yaml", "-bad.yaml"])
+def test_the_hint_is_a_command_that_can_be_typed(name: str, refused: Refused, tmp_path: Path) -> None:
+    """Of several faults the first is told, and the hint lists the others with the path that the user gave."""
+    path = tmp_path / name
+    path.write_text(tiny(heads="four", dtype="fp7", count="x"), encoding="utf-8")
+    shown = f"'{path}'" if " " in name else str(path)
+    assert refused(str(path))[1] == f"  hint: and 2 more; `kvcalc models --check {shown}` lists them all"
+
+
+def test_no_hint_has_a_word_in_place_of_the_users() -> None:
+    """`kvcalc preset NAME` was typed as it stood: commands in messages can be typed as they are."""
+    package = Path(__file__).resolve().parents[1] / "kvcalc"
+    commands = [
+        command
+        for path in sorted(package.rglob("*.py"))
+        for command in re.findall(r"`(kvcalc [^`]*)`", path.read_text(encoding="utf-8"))
+    ]
+    assert len(commands) > 10
+    assert [command for command in commands if re.search(r"\b(NAME|FILE|SOURCE|PATH|FOLDER)\b", command)] == []

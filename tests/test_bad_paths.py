@@ -13,16 +13,9 @@ import pytest
 
 from kvcalc.cli.main import run
 
+from .tiny_preset import tiny
+
 Refused = Callable[..., tuple[str, str]]  # the fixture of conftest.py
-
-
-KEYS = {"name": "Tiny 1", "dtype": "bf16", "heads": "4", "kv_heads": "2", "head_dim": "64", "layers": "2 full"}
-
-
-def tiny(**changes: str | None) -> str:
-    """A sound preset but for `changes`, a key a line: name 1, dtype 2, heads 3, kv_heads 4, head_dim 5, layers 6."""
-    keys = {**KEYS, **changes}
-    return "".join(f"{key}: {value}\n" for key, value in keys.items() if value is not None)
 
 
 def test_a_faulty_preset_on_standard_input_is_named_so(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,12 +26,25 @@ def test_a_faulty_preset_on_standard_input_is_named_so(refused: Refused, monkeyp
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\xff", b"x" * (2**20 + 1), b"{" * 5000], ids=["nothing", "binary", "too long", "deep"]
+    ("content", "says", "way_out"),
+    [
+        (b"", "", ""),
+        (b"\xff", "", ""),
+        (b"x" * (2**20 + 1), "1,048,576 bytes", "path"),
+        (b"{" * 5000, "", ""),
+        (b"GGUF" + bytes(2**21), "got a GGUF file", "path"),
+        (b"<!DOCTYPE html>\n<html>", "got a web page", "/resolve/"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "got a Git LFS pointer", "git lfs pull"),
+    ],
+    ids=["nothing", "binary", "too long", "deep", "gguf", "web page", "pointer"],
 )
-def test_hostile_standard_input_is_refused(content: bytes, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Standard input is bounded and checked like a file."""
+def test_hostile_standard_input_is_refused(
+    content: bytes, says: str, way_out: str, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Standard input is bounded and checked like a file; what it plainly is instead is told, with a way out."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-    assert "stdin" in refused("-")[0]
+    error, hint = refused("-")
+    assert ("stdin" in error, says in error, way_out in hint) == (True, True, True)
 
 
 def test_an_unreadable_file_is_refused(refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

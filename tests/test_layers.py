@@ -24,6 +24,7 @@ ORDER = (
     ("preset",),
     ("sources.",),
     ("finding",),
+    ("locating",),
     ("canonical", "library", "explain"),
     ("flags", "versions"),
     ("reserving",),

@@ -6,7 +6,7 @@ from kvcalc import library
 from kvcalc.dtypes import WEIGHTS
 from kvcalc.errors import KvcalcError
 from kvcalc.model import Model
-from kvcalc.weights import Weights, weigh
+from kvcalc.weights import Weights, parse, weigh
 
 
 def model(facts: str) -> Model:
@@ -36,6 +36,16 @@ def model(facts: str) -> Model:
 def test_weights_bytes(facts: str, weights: Weights, size: int) -> None:
     """Measured bytes where the preset has them, else parameters x the checkpoint's dtype; or what was asked."""
     assert weigh(model(facts), weights).bytes == size
+
+
+@pytest.mark.parametrize(
+    ("text", "weights"),
+    [("auto", "auto"), (" Auto ", "auto"), ("NONE", "none"), ("141GB", 141 * 10**9), ("1.5GiB", 3 * 2**29), ("0", 0),
+     ("INT4", WEIGHTS["int4"]), ("Q4_K", WEIGHTS["q4_k"])],
+)  # fmt: skip
+def test_words_for_the_weights(text: str, weights: Weights) -> None:
+    """The same words are read in any case, by the command line and from Python."""
+    assert parse(text, "--weights") == weights
 
 
 @pytest.mark.parametrize("weights", ["auto", WEIGHTS["fp8"]])

@@ -16,6 +16,8 @@ __all__ = ["main"]
 
 _EPILOG = "Exit status: 0 answered (and it fits), 1 it does not fit, 2 bad usage or input, 70 a bug, 130 interrupted."
 
+_LONGEST_LINE = 2000  # of an error; two paths of the greatest length that is shown are far shorter
+
 # Options that are still to come: naming them beats "no such option".
 _LATER = {
     "--gpu": "give its memory instead, such as --vram 80GB",
@@ -103,7 +105,9 @@ def _usage(error: Exception, arguments: list[str]) -> int:
 
 def _fail(message: str, hint: str | None) -> int:
     """One line for the error and one for the way out."""
-    print(f"kvcalc: error: {escape(' '.join(message.split()))}", file=sys.stderr)
+    line = escape(" ".join(message.split()))
+    line = line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 1]}…"
+    print(f"kvcalc: error: {line}", file=sys.stderr)
     if hint:
         print(f"  hint: {escape(hint)}", file=sys.stderr)
     return ExitCode.USAGE

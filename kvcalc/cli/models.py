@@ -2,6 +2,7 @@
 
 import os
 import sys
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -114,5 +115,5 @@ def _advice(path: str) -> list[str]:
         found.append(f"{fault}, got {shown(stem)}")
     lines = [line for line in content.decode().splitlines() if not line.startswith("#")]
     if lines != canonical_text(data).splitlines():
-        found.append("not in canonical form: `kvcalc models FILE --format yaml` prints it")
+        found.append(f"not in canonical form: `kvcalc models {escape(quote(path))} --format yaml` prints it")
     return found

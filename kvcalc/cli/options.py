@@ -15,7 +15,7 @@ from kvcalc.fitting import Budget, Share
 from kvcalc.model import Model
 from kvcalc.request import Request, ask
 from kvcalc.units import Units, parse_integer, parse_size, parse_tokens
-from kvcalc.weights import Weights
+from kvcalc.weights import parse as parse_weights
 
 __all__ = ["FORMATS", "Output", "budget_of", "output_of", "request_of"]
 
@@ -190,22 +190,8 @@ def budget_of(given: Given) -> Budget | None:
     return Budget(
         vram=parse_size(given["vram"], "--vram"),
         utilization=Share(1, 1) if given["utilization"] is None else Share.parse(given["utilization"], "--utilization"),
-        weights=_weights(given["weights"]),
+        weights="auto" if given["weights"] is None else parse_weights(given["weights"], "--weights"),
         overhead=0 if given["overhead"] is None else parse_size(given["overhead"], "--overhead", zero=True),
-    )
-
-
-def _weights(text: str | None) -> Weights:
-    word = "auto" if text is None else text.strip().lower()
-    if word == "auto":
-        return "auto"
-    if word == "none":
-        return "none"
-    assert text is not None
-    return (
-        parse_size(text, "--weights", zero=True)
-        if word[:1].isdigit()
-        else dtypes.find(text, dtypes.WEIGHTS, "--weights")
     )
 
 

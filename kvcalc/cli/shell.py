@@ -15,7 +15,7 @@ from kvcalc.yamlfile import MOST_FILE_BYTES
 if TYPE_CHECKING:
     from kvcalc.report import Report
 
-__all__ = ["emit", "load_model", "write"]
+__all__ = ["emit", "load_model", "standard_input", "write"]
 
 
 def load_model(source: str, *, assume_dense: bool = False) -> Model:
@@ -27,9 +27,14 @@ def load_model(source: str, *, assume_dense: bool = False) -> Model:
 
 def standard_input() -> bytes:
     """All of standard input, bounded."""
+    from kvcalc.sources.faults import disguise
+
     content = b"" if sys.stdin is None else sys.stdin.buffer.read(MOST_FILE_BYTES + 1)
+    other = disguise(content)
+    if other is not None:
+        raise KvcalcError(f"<stdin>: expected a preset or a config.json, got {other[0]}", other[1])
     if len(content) > MOST_FILE_BYTES:
-        raise KvcalcError(f"<stdin>: expected at most {MOST_FILE_BYTES:,} bytes")
+        raise KvcalcError(f"<stdin>: expected at most {MOST_FILE_BYTES:,} bytes", "give it by its path")
     return content
 
 

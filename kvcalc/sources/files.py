@@ -1,35 +1,71 @@
-"""Model files on disk become presets: a config.json, a model folder, a GGUF file."""
+"""Model files on disk become presets: a config.json, a model folder, a GGUF file.
+
+What a file is, its ending says, in any case; without a known ending it is what its first bytes say, since the blobs of
+Ollama and copies such as config.json.bak have none.
+"""
 
 import os
+import stat
+from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError, escape
 from kvcalc.sources import jsonfile
+from kvcalc.sources.faults import GGUF_MAGIC, fault, unreadable
+from kvcalc.yamlfile import read_bytes
 
-__all__ = ["CONFIG", "is_config", "is_model_file", "preset_of_config", "preset_of_path"]
+__all__ = ["CONFIG", "Described", "is_config", "is_model_file", "preset_of_config", "preset_of_path"]
 
 CONFIG = "config.json"
 _QUANTISATION = "hf_quant_config.json"  # ModelOpt writes the cache's format into a file of its own
-_ENDINGS = (".json", ".gguf")
+_GGUF, _JSON, _SAFETENSORS = ".gguf", ".json", ".safetensors"
+_BEFORE_TEXT = b"\xef\xbb\xbf \t\r\n"  # a byte order mark, and white space
+_MOST_NAMED = 3  # files of a folder, in a hint
+
+
+class Described(NamedTuple):
+    """What a file says of its model: the mapping of a preset, and why its weights are not known, if they are not."""
+
+    preset: dict[str, object]
+    unweighed: str | None = None
 
 
 def is_model_file(path: str) -> bool:
-    """`path` is read here, and not as a preset: by its ending, or because it is a folder."""
-    return path.endswith((*_ENDINGS, "/")) or os.path.isdir(path)
+    """What is at `path` is read here, and not as a preset: by its ending, or its content, or as a folder."""
+    if os.path.isdir(path) or path.lower().endswith((_GGUF, _JSON, _SAFETENSORS)):
+        return True
+    start = _first_bytes(path)
+    if start.lstrip(_BEFORE_TEXT).startswith(b"{"):
+        return is_config(read_bytes(path, jsonfile.MOST_JSON_BYTES))
+    return start == GGUF_MAGIC
+
+
+def _first_bytes(path: str) -> bytes:
+    """The first four bytes of a regular file: a pipe could not be read a second time. None of what cannot be read."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return b""
+        with open(path, "rb") as file:
+            return file.read(len(GGUF_MAGIC))
+    except OSError:  # whoever reads the file says so
+        return b""
 
 
 def is_config(content: bytes) -> bool:
-    """Text from standard input is JSON as model folders have it, and no YAML preset, which has `layers` or a `base`."""
-    start = content.lstrip(b"\xef\xbb\xbf \t\r\n")
+    """Text is JSON as model folders have it, and no YAML preset, which has `layers` or a `base`."""
+    start = content.lstrip(_BEFORE_TEXT)
     return start.startswith(b"{") and any(key in start for key in (b'"model_type"', b'"architectures"', b'_layers"'))
 
 
-def preset_of_path(path: str, *, assume_dense: bool = False) -> dict[str, object]:
+def preset_of_path(path: str, *, assume_dense: bool = False) -> Described:
     """The preset that a file or a folder describes. Raises KvcalcError."""
     if os.path.isdir(path):
         return _folder(path, assume_dense=assume_dense)
-    if path.endswith(".gguf"):
+    ending = path.lower()
+    if ending.endswith(_SAFETENSORS):
+        return _safetensors(path, assume_dense=assume_dense)
+    if ending.endswith(_GGUF) or _first_bytes(path) == GGUF_MAGIC:
         return _gguf(path)
-    return _config(path, os.path.dirname(path), assume_dense=assume_dense)
+    return Described(_config(path, os.path.dirname(path), assume_dense=assume_dense))
 
 
 def preset_of_config(content: bytes, file: str, *, assume_dense: bool = False) -> dict[str, object]:
@@ -42,31 +78,87 @@ def preset_of_config(content: bytes, file: str, *, assume_dense: bool = False) -
 def _config(path: str, folder: str, *, assume_dense: bool) -> dict[str, object]:
     from kvcalc.sources.config.reader import preset_from_config
 
+    config = jsonfile.read_object(path)
+    if not any(_states_type(part) for part in (config, *config.values())):
+        raise fault(path, "model_type", f"the type of a model, as its {CONFIG} has it", None, _way_to_config(path))
     beside = os.path.join(folder, _QUANTISATION)
     quantisation = jsonfile.read_object(beside) if os.path.isfile(beside) else None
-    config = jsonfile.read_object(path)
     return preset_from_config(config, file=path, quantization=quantisation, assume_dense=assume_dense)
 
 
-def _folder(folder: str, *, assume_dense: bool) -> dict[str, object]:
-    """The shape from config.json, and the weights from the headers of the safetensors files where there are any."""
+def _states_type(part: object) -> bool:
+    """A configuration, or its language part. params.json, in the format of Meta and Mistral, does not."""
+    return isinstance(part, dict) and not {"model_type", "architectures"}.isdisjoint(part)
+
+
+def _way_to_config(path: str) -> str:
+    """Where the configuration is, of a model of which `path` is another file."""
+    beside = os.path.join(os.path.dirname(path), CONFIG)
+    if os.path.isfile(beside) and not path.endswith(CONFIG):
+        return f"give {escape(beside)}, or its folder"
+    return f"fetch the {CONFIG} of the model, which has a model_type"
+
+
+def _folder(folder: str, named: str | None = None, *, assume_dense: bool) -> Described:
+    """The shape from config.json, and the weights from the headers of the safetensors files where there are any.
+
+    `named` is the one of these files that was asked for. A folder without config.json may have one GGUF model.
+    """
     path = os.path.join(folder, CONFIG)
     if not os.path.isfile(path):
-        files = sorted(name for name in os.listdir(folder) if name.endswith(".gguf"))
-        hint = f"give the file itself, such as {escape(os.path.join(folder, files[0]))}" if files else None
-        raise KvcalcError(f"{escape(folder)}: expected a folder with a {CONFIG}", hint)
+        return _gguf(_only_gguf(folder))
     from kvcalc.sources.safetensors import folder_weights
 
     preset = _config(path, folder, assume_dense=assume_dense)
-    weights = folder_weights(folder)
+    try:
+        weights = folder_weights(folder or ".", named)
+    except KvcalcError as error:
+        hint = f"{error.hint}; " if error.hint else ""
+        hint += f"{escape(path)} sizes the cache without the weights"
+        raise KvcalcError(error.message, hint) from None
     if weights is not None and weights.bytes_total:
         stored = ", ".join(f"{size:,} B in {dtype}" for dtype, size in weights.bytes_by_dtype.items())
         preset["weights_bytes"] = weights.bytes_total
         preset["note"] = f"{preset.get('note', '')} Tensors: {stored}.".strip()
-    return preset
+    return Described(preset)
 
 
-def _gguf(path: str) -> dict[str, object]:
+def _safetensors(path: str, *, assume_dense: bool) -> Described:
+    """A file of weights, by the configuration beside it: it says nothing of heads and layers itself."""
+    folder, name = os.path.split(path)
+    if not os.path.isfile(os.path.join(folder, CONFIG)):
+        hint = f"fetch the {CONFIG} of the model into the folder of this file"
+        raise KvcalcError(f"{escape(path)}: expected a {CONFIG} beside it, which describes the model", hint)
+    return _folder(folder, name, assume_dense=assume_dense)
+
+
+def _only_gguf(folder: str) -> str:
+    """The GGUF file in a folder without a config.json, if there is one model of that kind."""
+    from kvcalc.sources.gguf.parts import first_parts
+
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise unreadable(folder, error) from None
+    files = first_parts([name for name in names if name.lower().endswith(_GGUF)])
+    if len(files) == 1:
+        return os.path.join(folder, files[0])
+    hint = f"fetch the {CONFIG} of the model into it"
+    inside = [f"{name}/" for name in names if _is_model(os.path.join(folder, name))]
+    if files or inside:
+        some = [escape(os.path.join(folder, name)) for name in (files or inside)[:_MOST_NAMED]]
+        more = len(files or inside) - len(some)
+        hint = f"give one of {', '.join(some)}{f' and {more:,} more' if more else ''}"
+    what = f"{len(files):,} GGUF models" if files else "neither"
+    raise KvcalcError(f"{escape(folder)}: expected a folder with a {CONFIG} or one GGUF model, got {what}", hint)
+
+
+def _is_model(folder: str) -> bool:
+    """A folder that can be given: of a model, or of one in the hub's cache."""
+    return os.path.isfile(os.path.join(folder, CONFIG)) or os.path.basename(folder).startswith("models--")
+
+
+def _gguf(path: str) -> Described:
     from kvcalc.sources.gguf.model import preset_from_gguf
     from kvcalc.sources.gguf.parts import read
 
@@ -74,6 +166,9 @@ def _gguf(path: str) -> dict[str, object]:
     preset = preset_from_gguf(
         found.header.metadata, file=path, weights_bytes=found.weights_bytes, parameters=found.parameters
     )
-    if found.missing:
-        preset["note"] = f"{preset.get('note', '')} Parts are missing, so the weights are not known.".strip()
-    return preset
+    if not found.missing:
+        return Described(preset)
+    first, more = escape(found.missing[0]), len(found.missing) - 1
+    lacking = f"{first} and {more:,} more are missing" if more else f"{first} is missing"
+    preset["note"] = f"The weights are not known: {lacking}. {preset.get('note', '')}".strip()
+    return Described(preset, lacking)

@@ -14,7 +14,7 @@ from math import prod
 from typing import NamedTuple, TypeGuard
 
 from kvcalc.errors import KvcalcError, escape
-from kvcalc.sources.gguf.header import CUT, Phrase, fault
+from kvcalc.sources.faults import CUT, Phrase, disguise, fault, unreadable
 
 __all__ = ["INDEX", "Weights", "folder_weights"]
 
@@ -22,6 +22,7 @@ INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 MOST_HEADER_BYTES = 100_000_000
 _MOST_SHARDS = 10_000
+_LONGEST_NAME = 500  # of a shard, folders included
 _MOST_DIMENSIONS = 64
 _MOST_SIZE = 1 << 63
 
@@ -49,30 +50,41 @@ class _Tensor(NamedTuple):
     bytes: int
 
 
-def folder_weights(folder: str) -> Weights | None:
+def folder_weights(folder: str, named: str | None = None) -> Weights | None:
     """The weights in `folder`; None where it holds no safetensors file. Raises KvcalcError.
 
     An index says which files count; without one it is model.safetensors, or one set of shards, or one file. Copies in
-    the format of Mistral (consolidated*.safetensors) count only where they are alone.
+    the format of Mistral (consolidated*.safetensors) count only where they are alone. `named` must be one that counts.
     """
     try:
         names = set(os.listdir(folder))
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise KvcalcError(f"{escape(folder)}: {escape(getattr(error, 'strerror', None) or str(error))}") from None
-    if INDEX in names:
-        return _added(_indexed(folder, INDEX))
-    if SINGLE in names:
-        return _added(_tensors(os.path.join(folder, SINGLE)).values())
+    except (OSError, ValueError) as error:
+        raise unreadable(folder, error) from None
     files = sorted(name for name in names if name.endswith(".safetensors"))
     main = [name for name in files if not name.startswith(("consolidated", "adapter"))]
-    if not main and "consolidated.safetensors.index.json" in names:
-        return _added(_indexed(folder, "consolidated.safetensors.index.json"))
-    chosen = _whole(folder, main or [name for name in files if name.startswith("consolidated")])
-    return (
-        _added(tensor for name in chosen for tensor in _tensors(os.path.join(folder, name)).values())
-        if chosen
-        else None
-    )
+    index = INDEX if INDEX in names else None
+    if index is None and not main and "consolidated.safetensors.index.json" in names:
+        index = "consolidated.safetensors.index.json"
+    if index is not None:
+        weight_map = _weight_map(os.path.join(folder, index))
+        chosen = list(dict.fromkeys(weight_map.values()))
+    elif SINGLE in names:
+        chosen = [SINGLE]
+    else:
+        chosen = _whole(folder, main or [name for name in files if name.startswith("consolidated")])
+    if named is not None and named not in chosen:
+        raise _another(folder, named, chosen)
+    if index is not None:
+        return _added(_indexed(folder, index, weight_map))
+    tensors = [tensor for name in chosen for tensor in _tensors(os.path.join(folder, name)).values()]
+    return _added(tensors) if chosen else None
+
+
+def _another(folder: str, named: str, chosen: list[str]) -> KvcalcError:
+    """A file was named whose weights are not those of the model: an adapter, or a copy in another format."""
+    what = f"a file of the model, such as {escape(chosen[0])}" if chosen else "a file of the model"
+    hint = f"for the model give {escape(os.path.join(folder, ''))}, and for other weights --weights SIZE"
+    return fault(os.path.join(folder, named), "weights", what, Phrase("another one"), hint)
 
 
 def _added(tensors: Iterable[_Tensor]) -> Weights:
@@ -101,20 +113,25 @@ def _whole(folder: str, files: list[str]) -> list[str]:
     return files
 
 
-def _indexed(folder: str, index: str) -> list[_Tensor]:
-    """The tensors that the index places, each once, whatever else the shards hold."""
-    path = os.path.join(folder, index)
+def _weight_map(path: str) -> dict[str, str]:
+    """Which file holds which tensor, as the index at `path` says."""
     data = _json(_read(path, 0, None), path)
     weight_map = data.get("weight_map") if isinstance(data, dict) else None
     if not isinstance(weight_map, dict) or not weight_map:
-        raise fault(path, "weight_map", "a mapping of tensors to files", weight_map)
+        raise fault(path, "weight_map", "a mapping of tensors to files", weight_map, CUT)
     for name, shard in weight_map.items():
         if not isinstance(shard, str) or not _inside(shard):
-            raise fault(path, name, "a file inside the folder", shard)
+            raise fault(path, name, "a file inside the folder", shard, CUT)
     shards = dict.fromkeys(weight_map.values())
     if len(shards) > _MOST_SHARDS:
         raise fault(path, "weight_map", f"at most {_MOST_SHARDS:,} files", len(shards))
-    held = {shard: _tensors(os.path.join(folder, shard), path) for shard in shards}
+    return weight_map
+
+
+def _indexed(folder: str, index: str, weight_map: dict[str, str]) -> list[_Tensor]:
+    """The tensors that the index places, each once, whatever else the shards hold."""
+    path = os.path.join(folder, index)
+    held = {shard: _tensors(os.path.join(folder, shard), path) for shard in dict.fromkeys(weight_map.values())}
     for name, shard in weight_map.items():
         if name not in held[shard]:
             raise fault(path, name, f"a tensor of {escape(shard)}", Phrase("nothing of that name"), CUT)
@@ -124,7 +141,7 @@ def _indexed(folder: str, index: str) -> list[_Tensor]:
 def _inside(name: str) -> bool:
     """A relative path with no way out of its folder, on any system. Links are followed: the hub's cache has them."""
     parts = re.split(r"[/\\]", name)
-    return bool(name) and name.isprintable() and ":" not in name and not {"", ".", ".."} & {*parts}
+    return 0 < len(name) <= _LONGEST_NAME and name.isprintable() and ":" not in name and not {"", ".", ".."} & {*parts}
 
 
 def _read(path: str, at: int, count: int | None, owner: str | None = None) -> bytes:
@@ -140,10 +157,10 @@ def _read(path: str, at: int, count: int | None, owner: str | None = None) -> by
             return file.read(size if count is None else count)
     except FileNotFoundError:
         if owner is None:
-            raise KvcalcError(f"{escape(path)}: no such file") from None
+            raise KvcalcError(f"{escape(path)}: no such file", "fetch the file that it is a link to") from None
         raise fault(owner, os.path.basename(path), "a shard", Phrase("nothing"), "fetch the missing file") from None
     except (OSError, ValueError) as error:
-        raise KvcalcError(f"{escape(path)}: {escape(getattr(error, 'strerror', None) or str(error))}") from None
+        raise unreadable(path, error) from None
 
 
 def _json(content: bytes, path: str) -> object:
@@ -166,8 +183,8 @@ def _tensors(path: str, owner: str | None = None) -> dict[str, _Tensor]:
     size, length = os.path.getsize(path), int.from_bytes(first, "little")
     most = min(MOST_HEADER_BYTES, size - 8)
     if len(first) < 8 or not 2 <= length <= most:
-        hint = "fetch the file itself, for instance with `git lfs pull`" if first.startswith(b"version ") else CUT
-        raise fault(path, "header length", f"2 to {max(most, 0):,}", length, hint)
+        got, hint = disguise(first) or (length, CUT)
+        raise fault(path, "header length", f"2 to {max(most, 0):,}", got, hint)
     header = _json(_read(path, 8, length), path)
     if not isinstance(header, dict):
         raise fault(path, "header", "a mapping", header, CUT)

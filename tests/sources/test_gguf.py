@@ -247,7 +247,7 @@ def test_wrong_parts_of_a_split_file(tmp_path):
         read(first)
     with pytest.raises(KvcalcError, match=r"split\.no: expected the first part, got part 2 of 2") as caught:
         read(second)
-    assert caught.value.hint == "give m-00001-of-00002.gguf, which describes the model"
+    assert caught.value.hint == f"give {first}, which describes the model"
     os.replace(part(tmp_path, 1, 3, TENSORS[1:], "other"), second)
     with pytest.raises(KvcalcError, match=r"m-00002-of-00002\.gguf: split\.count: expected 2, got 3"):
         read(first)

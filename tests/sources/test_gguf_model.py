@@ -1,5 +1,7 @@
 """The metadata of GGUF files as presets: facts, and what is refused."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,7 +41,9 @@ def test_architectures_without_a_cache(arch):
 
 def test_unknown_architectures():
     """What is not known is never sized by a naive formula: it is refused, with the nearest name and a way out."""
-    message = refusal({"general.architecture": "qwen33", "qwen33.block_count": 3}, "it looks like qwen3; size it from")
+    message = refusal(
+        {"general.architecture": "qwen33", "qwen33.block_count": 3}, "it looks like qwen3; size it from the model's"
+    )
     assert message == "m.gguf: general.architecture: expected an architecture that is known here, got 'qwen33'"
     assert refusal({}).endswith("known here, got nothing")
     assert refusal({"general.architecture": ["llama"]}).endswith("known here, got a list")
@@ -159,6 +163,9 @@ def test_every_architecture_gives_a_preset_that_loads(arch):
     """From a file that has every key, each architecture takes its own and refuses the others; with its own it loads."""
     model = model_of(outcome(own(arch)))
     assert model.gguf == arch
+    assert re.fullmatch(
+        r"([^.;]|\.(?=\w)|\. (?=[A-Zl]))+\.", model.note
+    )  # sentences, with `llama.cpp` at the start of some
     assert len(model.layers) == (5 if arch == "graniteswitch" else 4)
 
 

@@ -25,6 +25,12 @@ CONFIG = {
 TEXT = json.dumps(CONFIG).encode()
 
 
+ANSWERED = ("/own/model-1/resolve/main/", "/own/model-1/resolve/v1/")
+REFUSED = {
+    "/own/model-1/": "RevisionNotFound", "/own/gated-1/": "GatedRepo", "/own/weights-1/": "EntryNotFound",
+}  # fmt: skip
+
+
 class Hub(BaseHTTPRequestHandler):
     """Serves one model's config.json, and counts what was asked for."""
 
@@ -38,11 +44,12 @@ class Hub(BaseHTTPRequestHandler):
             self.wfile.write(TEXT)
 
     def answer(self) -> bool:
-        """Headers as the hub sends them; 404 for everything but the one file of the one model."""
+        """Headers as the hub sends them; a refusal for everything but the one file of the one model."""
         self.asked.append(self.path)
-        if not self.path.startswith("/own/model-1/resolve/") or not self.path.endswith("/config.json"):
-            self.send_response(404)
-            self.send_header("X-Error-Code", "RepoNotFound")
+        refused = next((code for start, code in REFUSED.items() if self.path.startswith(start)), "RepoNotFound")
+        if not self.path.startswith(ANSWERED) or not self.path.endswith("/config.json"):
+            self.send_response(403 if refused == "GatedRepo" else 404)
+            self.send_header("X-Error-Code", refused)
             self.send_header("Content-Length", "0")
             self.end_headers()
             return False
@@ -72,7 +79,7 @@ def server() -> Iterator[str]:
     """The address of a hub on this machine."""
     Hub.asked.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as served:
-        threading.Thread(target=served.serve_forever, daemon=True).start()
+        threading.Thread(target=served.serve_forever, args=[0.02], daemon=True).start()
         yield f"http://127.0.0.1:{served.server_port}"
         served.shutdown()
 
@@ -146,13 +153,31 @@ def test_only_the_configuration_is_fetched(empty_cache: Path, server: str) -> No
     assert (second.returncode, second.stdout, second.stderr, Hub.asked) == (0, "2048\n", "", [])
 
 
-def test_a_model_that_the_hub_does_not_have(empty_cache: Path, server: str) -> None:
-    """The hub's no is one line, exit 2."""
+def test_a_named_revision_is_fetched(empty_cache: Path, server: str) -> None:
+    """`@v1` asks the hub for that revision, and for no other."""
     pytest.importorskip("huggingface_hub", reason="the hub extra is not installed")
-    refused = fetch("own/model-2", endpoint=server, cache=empty_cache)
-    lines = refused.stderr.splitlines()
-    assert (refused.returncode, refused.stdout, len(lines) <= 2) == (2, "", True)
-    assert lines[0].startswith("kvcalc: error: own/model-2: its config.json cannot be fetched: ")
+    found = fetch("own/model-1@v1", "--get", "model.source", endpoint=server, cache=empty_cache)
+    assert (found.returncode, found.stdout) == (0, "config.json of own/model-1 at v1\n")
+    assert {path.split("/resolve/")[1] for path in Hub.asked} == {"v1/config.json"}
+
+
+@pytest.mark.parametrize(
+    ("model", "reason", "hint"),
+    [
+        ("own/model-2", "the hub has no such model, or it is private", "HF_TOKEN"),
+        ("own/model-1@v2", "the hub has no such revision of it", "leave the revision out"),
+        ("own/gated-1", "it is gated", "accept its licence on the hub"),
+        ("own/weights-1", "it has none", "GGUF"),
+    ],
+)
+def test_what_the_hub_refuses(model: str, reason: str, hint: str, empty_cache: Path, server: str) -> None:
+    """The hub's no is one line with the reason and the way out, exit 2."""
+    pytest.importorskip("huggingface_hub", reason="the hub extra is not installed")
+    refused = fetch(model, endpoint=server, cache=empty_cache)
+    error, way_out = refused.stderr.splitlines()
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert error == f"kvcalc: error: {model}: its config.json cannot be fetched: {reason}"
+    assert hint in way_out
 
 
 def test_no_network_is_one_line(empty_cache: Path) -> None:
@@ -164,10 +189,13 @@ def test_no_network_is_one_line(empty_cache: Path) -> None:
     assert lines[0].startswith("kvcalc: error: own/model-1: its config.json cannot be fetched: ")
 
 
-@pytest.mark.parametrize("text", ["own/..", "own/a/b", "../x", "own/", "/own", "own/a b", "own/" + "a" * 300])
+@pytest.mark.parametrize(
+    "text",
+    ["own/..", "own/a/b", "../x", "own/", "/own", "own/a b", "own/" + "a" * 300, "own/a@", "own/a@x/../y", "own/a@-"],
+)
 def test_what_is_no_hub_id(text: str) -> None:
-    """Only `org/name` as the hub allows it is looked up."""
-    assert not hub.looks_like_id(text)
+    """Only `org/name` and `org/name@revision` as the hub allows them are looked up."""
+    assert hub.of_id(text) is None
 
 
 def test_a_preset_comes_before_the_hub(capsys: pytest.CaptureFixture[str]) -> None:

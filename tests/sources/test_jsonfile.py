@@ -26,6 +26,9 @@ def test_byte_order_mark() -> None:
     ("content", "message"),
     [
         (b'{"a": {"n": 1, "m": 2, "n": 1}}', "c.json: n: expected each key once, got it twice in one object"),
+        (b"<!doctype html><html>", "c.json: expected JSON, got a web page"),
+        (b"version https://git-lfs.github.com/spec/v1", "c.json: expected JSON, got a Git LFS pointer"),
+        (b"GGUF\3\0\0\0", "c.json: expected JSON, got a GGUF file"),
         (b'{"a": 1,\n "b": }', "c.json:2: expected JSON, got what is none: Expecting value"),
         (b"", "c.json:1: expected JSON, got what is none: Expecting value"),
         (b"[1]", "c.json: expected a JSON object, got a list"),
@@ -40,6 +43,9 @@ def test_byte_order_mark() -> None:
     ],
     ids=[
         "repeated",
+        "web page",
+        "pointer",
+        "gguf",
         "syntax",
         "empty",
         "list",
@@ -54,10 +60,11 @@ def test_byte_order_mark() -> None:
     ],
 )
 def test_refused(content: bytes, message: str) -> None:
-    """Each fault is one line with the file, the line or the key, and what was expected."""
+    """Each fault is one line with the file, the line or the key, and what was expected; and there is a way out."""
     with pytest.raises(KvcalcError) as caught:
         jsonfile.parse_object(content, "c.json")
     assert caught.value.message == message
+    assert caught.value.hint
 
 
 def test_hostile_names_are_escaped() -> None:

@@ -151,6 +151,30 @@ def test_what_would_change_the_size_in_silence(
     assert key in refusal(capsys, f"{folder}/")
 
 
+@pytest.mark.parametrize("key", ["num_hidden_layers", "num_key_value_heads", "max_position_embeddings"])
+def test_a_number_above_all_sense(key: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A number that is too large is called so, and not one that is not above zero."""
+    (folder / "config.json").write_text(json.dumps({**CONFIG, key: 2**40 + 1}))
+    assert f"{key}: expected at most 1,099,511,627,776, got 1099511627777" in refusal(capsys, f"{folder}/")
+
+
+def test_weights_that_cannot_be_read_leave_a_way_to_the_cache(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A checkout without its large files is refused with the path that sizes the cache all the same."""
+    (folder / "model.safetensors").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0")
+    assert run([f"{folder}/"]) == 2
+    err = capsys.readouterr().err
+    assert "got a Git LFS pointer" in err
+    assert f"git lfs pull`; {folder}/config.json sizes the cache without the weights" in err
+
+
+def test_an_unknown_type_names_the_command_for_this_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The hint has the path that was given, and what it says works."""
+    (folder / "config.json").write_text(json.dumps({**CONFIG, "model_type": "novel"}))
+    assert run([str(folder / "config.json")]) == 2
+    assert f"`kvcalc preset {folder}/config.json --assume-dense > my.yaml`" in capsys.readouterr().err
+    assert run(["preset", str(folder / "config.json"), "--assume-dense"]) == 0
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"model_type": "llama", "model_type": "llama"}'])
 def test_a_faulty_configuration_is_one_line(content: bytes, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Broken JSON names the file."""
@@ -159,8 +183,7 @@ def test_a_faulty_configuration_is_one_line(content: bytes, folder: Path, capsys
 
 
 def test_a_folder_without_a_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder that is no model says what is missing, and names the GGUF file that may have been meant."""
-    (tmp_path / "a.gguf").write_bytes(b"GGUF")
+    """A folder that is no model says what is missing."""
     assert "config.json" in refusal(capsys, f"{tmp_path}/")
 
 

@@ -15,7 +15,7 @@ __all__ = ["BY_HAND", "LAYERS", "MOST_FILE_LAYERS", "Config"]
 
 MOST_FILE_LAYERS = 1024  # several times the deepest published model; what a hostile file may cost in time
 
-BY_HAND = "start from a model like it, `kvcalc preset NAME > my.yaml`, correct that and size my.yaml"
+BY_HAND = "correct the preset of a model like it, such as `kvcalc preset llama3-8b > my.yaml`, and size my.yaml"
 
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers")
 
@@ -67,7 +67,7 @@ class Config:
         if value is None:
             return None
         if not is_integer(value, low, MOST_NUMBER):
-            self.expected(between(low, MOST_NUMBER), key)
+            self.expected(between(low, MOST_NUMBER, value), key)
         for other in keys:
             if self.data.get(other) not in (None, value):
                 self.expected(f"{shown(value)}, as {key} says", other)
@@ -109,7 +109,7 @@ class Config:
         values = self.array(key)
         for at, value in enumerate(values or ()):
             if not is_integer(value, low, most):
-                self.refuse(f"expected {between(low, most)}, got {shown(value)}", key, at)
+                self.refuse(f"expected {between(low, most, value)}, got {shown(value)}", key, at)
         return values  # type: ignore[return-value]  # each entry was looked at
 
     def words(self, *keys: str) -> list[str] | None:

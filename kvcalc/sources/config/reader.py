@@ -71,7 +71,10 @@ def preset_from_config(
 def _assumed(text: Config, model_type: str, *, assume_dense: bool) -> Family:
     """The plain family for a type that is not known, if the user asks for it and the file is plainly of that shape."""
     if not assume_dense:
-        hint = f"if every layer keeps full keys and values, --assume-dense; otherwise {BY_HAND}"
+        from shlex import quote  # only on the way to an error
+
+        own = "" if text.file[:1] == "<" else f" (`kvcalc preset {quote(text.file)} --assume-dense > my.yaml`)"
+        hint = f"if every layer keeps full keys and values, --assume-dense{own}; otherwise {BY_HAND}"
         text.refuse(f"expected a known model type, got {shown(model_type)}", "model_type", hint=hint)
     for keys_of in (n.WIDTH, LAYERS, n.HEADS):
         text.number(*keys_of)

@@ -5,18 +5,21 @@ be hostile: each read is checked against its end first, and nothing is built tha
 """
 
 import struct
+from collections.abc import Callable
 from itertools import repeat
 from math import prod
 from mmap import mmap
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from kvcalc.dtypes import DType
-from kvcalc.errors import KvcalcError, escape, shown
+from kvcalc.errors import KvcalcError, shown
+from kvcalc.sources.faults import CUT, GGUF_MAGIC, Phrase, disguise, fault
 from kvcalc.sources.gguf.types import REMOVED, TYPES
 
-__all__ = ["CUT", "Header", "LongArray", "Phrase", "Tensor", "fault", "parse"]
+__all__ = ["Header", "LongArray", "Tensor", "parse"]
 
 Data: TypeAlias = bytes | mmap
+_T = TypeVar("_T")
 
 # Far above any real file (200 keys, a few thousand tensors, 800,000 texts), and low enough that a header made of
 # nothing else is still read in about a second.
@@ -36,23 +39,16 @@ _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _TEXT, _ARRAY = 8, 9
 
-CUT = "the file is cut short or damaged: fetch it again"
+_NEWER = "a newer kvcalc may know this one"
 _CONVERT = "convert the model again with the converter of a current llama.cpp"
 
 # First bytes of what is easily mistaken for a GGUF file. The three old formats wrote their magic as one little-endian
 # number, so that it stands reversed.
-_OTHERS = {
-    b"lmgg": ("an old GGML file", _CONVERT),
-    b"fmgg": ("an old GGMF file", _CONVERT),
-    b"tjgg": ("an old GGJT file", _CONVERT),
-    b"vers": ("a Git LFS pointer", "fetch the file itself, for instance with `git lfs pull`"),
+_OTHERS: dict[bytes, tuple[str, str]] = {
+    b"lmgg": (Phrase("an old GGML file"), _CONVERT),
+    b"fmgg": (Phrase("an old GGMF file"), _CONVERT),
+    b"tjgg": (Phrase("an old GGJT file"), _CONVERT),
 }
-
-
-class Phrase(str):
-    """Words of ours, which stand in a message without quotes."""
-
-    __slots__ = ()
 
 
 _END = Phrase("the end of the file")
@@ -105,20 +101,14 @@ class Header(NamedTuple):
         return dict(sorted(sizes.items(), key=lambda item: -item[1]))
 
 
-def fault(file: str, key: str, expected: str, got: object, hint: str | None = None) -> KvcalcError:
-    """A fault of a file, in the form that all readers of weights use. `got` is a value of the file, or a Phrase."""
-    value = str(got) if isinstance(got, Phrase | LongArray) else shown(got)
-    return KvcalcError(f"{escape(file)}: {escape(key)[:200]}: expected {expected}, got {value}", hint)
-
-
 def parse(data: Data, file: str) -> Header:
     """The header of the GGUF file whose bytes are `data`. `file` is its name for messages. Raises KvcalcError."""
     cursor = _Cursor(data, file)
     version = _version(cursor)
     tensor_count = cursor.count("number of tensors", _MOST_TENSORS, 24)
     key_count = cursor.count("number of keys", _MOST_KEYS, 13)
-    metadata = _metadata(cursor, key_count)
-    tensors = _tensors(cursor, tensor_count)
+    metadata = _each_once(cursor, key_count, "key", _value)
+    tensors = tuple(_each_once(cursor, tensor_count, "tensor", _tensor).values())
     _check_data(cursor, tensors, _alignment(cursor, metadata))
     return Header(file, version, metadata, tensors)
 
@@ -192,27 +182,28 @@ class _Cursor:
 
 def _version(cursor: _Cursor) -> int:
     magic = bytes(cursor.data[:4])
-    if magic != b"GGUF":
-        other, hint = _OTHERS.get(magic, (None, None))
-        raise cursor.fault("magic", "GGUF", magic.decode("latin-1") if other is None else Phrase(other), hint)
+    if magic != GGUF_MAGIC:
+        other, hint = disguise(bytes(cursor.data[:16])) or _OTHERS.get(magic, (magic.decode("latin-1"), CUT))
+        raise cursor.fault("magic", "GGUF", other, hint)
     cursor.advance(4, "magic")
     version = cursor.u32("version")
     if version and not version & 0xFFFF:  # 3 read from the wrong end is 0x3000000 (gguf.cpp)
         hint = "turn it around with gguf_convert_endian.py of llama.cpp"
         raise cursor.fault("version", "a little-endian file", Phrase("a big-endian one"), hint)
     if version not in (2, 3):
-        raise cursor.fault("version", "2 or 3", version, _CONVERT if version == 1 else None)
+        raise cursor.fault("version", "2 or 3", version, {0: CUT, 1: _CONVERT}.get(version, _NEWER))
     return version
 
 
-def _metadata(cursor: _Cursor, count: int) -> dict[str, object]:
-    metadata: dict[str, object] = {}
+def _each_once(cursor: _Cursor, count: int, what: str, read: Callable[[_Cursor, str], _T]) -> dict[str, _T]:
+    """Things by their names: `read` is called with each name, behind which the thing itself stands."""
+    found: dict[str, _T] = {}
     for i in range(count):
-        key = cursor.name(f"key {i + 1}")
-        if key in metadata:
-            raise cursor.fault(key, "each key once", _SECOND)
-        metadata[key] = _value(cursor, key)
-    return metadata
+        name = cursor.name(f"{what} {i + 1}")
+        if name in found:
+            raise cursor.fault(name, f"each {what} once", _SECOND)
+        found[name] = read(cursor, name)
+    return found
 
 
 def _value(cursor: _Cursor, key: str) -> object:
@@ -243,16 +234,6 @@ def _array(cursor: _Cursor, key: str) -> list[object] | LongArray:
     return list(struct.unpack_from(f"<{count}{form}", cursor.data, at))
 
 
-def _tensors(cursor: _Cursor, count: int) -> tuple[Tensor, ...]:
-    tensors: dict[str, Tensor] = {}
-    for i in range(count):
-        name = cursor.name(f"tensor {i + 1}")
-        if name in tensors:
-            raise cursor.fault(name, "each tensor once", _SECOND)
-        tensors[name] = _tensor(cursor, name)
-    return tuple(tensors.values())
-
-
 def _tensor(cursor: _Cursor, name: str) -> Tensor:
     dimensions = cursor.u32(name)
     if dimensions > _MOST_DIMENSIONS:
@@ -263,7 +244,7 @@ def _tensor(cursor: _Cursor, name: str) -> Tensor:
         got = Phrase(f"{REMOVED[number]}, which ggml no longer reads")
         raise cursor.fault(name, "a tensor type of ggml", got, _CONVERT)
     if number not in TYPES:
-        hint = f"types up to {max(TYPES)} are known here; a newer kvcalc may know this one"
+        hint = f"types up to {max(TYPES)} are known here; {_NEWER}"
         raise cursor.fault(name, "a tensor type of ggml", Phrase(f"type {number}"), hint)
     kind, row, elements = TYPES[number], shape[0] if shape else 1, prod(shape)
     if row % kind.block:

@@ -8,11 +8,15 @@ import re
 from collections.abc import Mapping
 from typing import NoReturn
 
-from kvcalc.sources.gguf.header import LongArray, Phrase, fault
+from kvcalc.sources.faults import Phrase, fault
+from kvcalc.sources.gguf.header import LongArray
 
 __all__ = ["BY_HAND", "Keys"]
 
-BY_HAND = "size it from the model's config.json, or start from a preset like it: `kvcalc preset NAME > my.yaml`"
+BY_HAND = (
+    "size it from the model's config.json, or correct the preset of a model like it, such as "
+    "`kvcalc preset llama3-8b > my.yaml`, and size my.yaml"
+)
 
 MOST_WIDTH = 1 << 24  # above any width, count or window of a real model; keeps every product below the preset's limit
 _MISSING = Phrase("nothing")

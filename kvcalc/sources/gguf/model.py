@@ -5,12 +5,13 @@ load_hparams in src/llama-model.cpp (llama.cpp 0c1e57098). What is not understoo
 """
 
 import os
+import re
 from collections.abc import Mapping
 
 from kvcalc.errors import escape, nearest
+from kvcalc.sources.faults import Phrase, fault
 from kvcalc.sources.gguf.blocks import Blocks, Layer
 from kvcalc.sources.gguf.families import ARRANGED, FAMILIES, NO_CACHE
-from kvcalc.sources.gguf.header import Phrase, fault
 from kvcalc.sources.gguf.keys import BY_HAND, Keys
 from kvcalc.sources.gguf.preset import preset_part
 from kvcalc.units import MOST_BYTES
@@ -18,6 +19,7 @@ from kvcalc.units import MOST_BYTES
 __all__ = ["preset_from_gguf"]
 
 _LONGEST_NAME = 120
+_LONGEST_STEM = 255
 
 _DTYPE_NOTE = "GGUF does not say in what the model computes: fp16 is the dtype that llama.cpp caches in."
 
@@ -115,4 +117,5 @@ def _name(metadata: Mapping[str, object], file: str) -> str:
         line = " ".join(name.split())
         if line and line.isprintable() and len(line) <= _LONGEST_NAME:
             return line
-    return escape(os.path.basename(file).removesuffix(".gguf")) or "GGUF model"
+    stem = re.sub(r"(-\d{5}-of-\d{5})?\.gguf$", "", os.path.basename(file), flags=re.IGNORECASE)
+    return escape(stem)[:_LONGEST_STEM] or "GGUF model"

@@ -11,11 +11,12 @@ from mmap import ACCESS_READ, mmap
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError, escape
-from kvcalc.sources.gguf.header import CUT, Header, Phrase, fault, parse
+from kvcalc.sources.faults import CUT, Phrase, fault, unreadable
+from kvcalc.sources.gguf.header import Header, parse
 
-__all__ = ["Gguf", "read", "read_header"]
+__all__ = ["Gguf", "first_parts", "read", "read_header"]
 
-_PART = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.gguf", re.DOTALL)
+_PART = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.gguf", re.DOTALL | re.IGNORECASE)
 
 
 class Gguf(NamedTuple):
@@ -36,6 +37,15 @@ class Gguf(NamedTuple):
         return None if self.missing else sum(part.elements for part in self.parts)
 
 
+def first_parts(names: list[str]) -> list[str]:
+    """One name for each model: split ones by their first part, or by any where that is not there."""
+    found: dict[str, str] = {}
+    for name in sorted(names):
+        match = _PART.fullmatch(name)
+        found.setdefault(f"{match[1]}/{match[3]}" if match else name, name)
+    return list(found.values())
+
+
 def read(path: str) -> Gguf:
     """The GGUF file at `path`, which may be the first of a split one. Raises KvcalcError."""
     header = read_header(path)
@@ -44,14 +54,21 @@ def read(path: str) -> Gguf:
         return Gguf(header, (header,), ())
     if _number(header, "split.no", 0) != 0:
         part = Phrase(f"part {_number(header, 'split.no', 0) + 1:,} of {count:,}")
-        first = os.path.basename(_beside(path, 1, count))
+        first = _beside(path, 1, count)
         raise fault(path, "split.no", "the first part", part, f"give {escape(first)}, which describes the model")
-    places = {number: _beside(path, number, count) for number in range(2, count + 1)}
-    found = {number: place for number, place in places.items() if os.path.isfile(place)}
+    found, missing = _others(path, count)
+    if missing and _PART.fullmatch(target := os.path.realpath(path)):  # a link to the first part alone
+        found, missing = min((_others(target, count), (found, missing)), key=lambda others: len(others[1]))
     parts = [header, *(_part(place, number - 1, count) for number, place in found.items())]
-    missing = tuple(os.path.basename(place) for number, place in places.items() if number not in found)
     _check_tensors(header, parts, complete=not missing)
     return Gguf(header, tuple(parts), missing)
+
+
+def _others(path: str, count: int) -> tuple[dict[int, str], tuple[str, ...]]:
+    """The parts beside the first one that are there, by their numbers from 1, and the names of those that are not."""
+    places = {number: _beside(path, number, count) for number in range(2, count + 1)}
+    found = {number: place for number, place in places.items() if os.path.isfile(place)}
+    return found, tuple(os.path.basename(place) for number, place in places.items() if number not in found)
 
 
 def read_header(path: str) -> Header:
@@ -64,10 +81,8 @@ def read_header(path: str) -> Header:
                 return parse(b"", path)
             with mmap(file.fileno(), 0, access=ACCESS_READ) as data:
                 return parse(data, path)
-    except OSError as error:
-        raise KvcalcError(f"{escape(path)}: {error.strerror or error}") from None
-    except ValueError as error:  # a name with a NUL, or a file that shrank between two calls
-        raise KvcalcError(f"{escape(path)}: {escape(str(error))}") from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL, or a file that shrank between two calls
+        raise unreadable(path, error) from None
 
 
 def _number(header: Header, key: str, default: int) -> int:
@@ -81,8 +96,12 @@ def _number(header: Header, key: str, default: int) -> int:
 def _beside(path: str, number: int, count: int) -> str:
     """Where part `number`, counted from 1, should lie. A first part with another name is taken for the prefix."""
     match = _PART.fullmatch(path)
-    prefix = match[1] if match and int(match[3]) == count else path.removesuffix(".gguf")
-    return f"{prefix}-{number:05}-of-{count:05}.gguf"
+    prefix, ending = os.path.splitext(path)
+    if match and int(match[3]) == count:
+        prefix = match[1]
+    elif ending.lower() != ".gguf":
+        prefix, ending = path, ".gguf"
+    return f"{prefix}-{number:05}-of-{count:05}{ending}"
 
 
 def _part(path: str, number: int, count: int) -> Header:
