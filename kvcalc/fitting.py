@@ -43,7 +43,7 @@ class Budget(NamedTuple):
 
     vram: int | None = None
     kv_memory: int | None = None
-    utilization: Share = Share(1, 1)  # of --vram; engines and --gpu bring their own
+    utilization: Share | None = None  # of --vram; all of it where neither the asker nor an engine says
     weights: Weights = "auto"
     overhead: int = 0
 
@@ -151,14 +151,15 @@ def _room(size: Size, budget: Budget) -> Room:
     if budget.vram is None:
         raise KvcalcError("--vram: expected a size, or --kv-memory instead")
     layout = size.request.layout
-    usable = budget.utilization.floor(budget.vram)
+    share = budget.utilization or Share(1, 1)
+    usable = share.floor(budget.vram)
     whole = weigh(size.request.model, budget.weights)
     weights = ceil_div(whole.bytes, layout.tp * layout.pp)
     beside = usable - budget.overhead
     return Room(
         kv_budget=beside - weights,
         vram=budget.vram,
-        utilization=budget.utilization,
+        utilization=share,
         idle=budget.vram - usable,
         weights=weights,
         overhead=budget.overhead,

@@ -123,10 +123,15 @@ class Question(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What an engine's flags say: options of ours under the names of `request.ask`, and the engine's own settings."""
+    """What an engine's flags say: options of ours under the names of `request.ask`, and the engine's own settings.
+
+    `utilization` and `kv_memory` are its words for the memory that it may use, where there are any.
+    """
 
     options: Mapping[str, object] = {}
     knobs: Mapping[str, object] = {}
+    utilization: Share | None = None
+    kv_memory: int | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -136,13 +141,19 @@ def model_flag(program: str, read: Read) -> str | None:  # noqa: ARG001 - one si
     return model if isinstance(model, str) else None
 
 
+def whole(question: Question, vram: int) -> Share:  # noqa: ARG001 - one signature for all engines
+    """All of the memory."""
+    return Share(1, 1)
+
+
 class Engine(NamedTuple):
     """One engine: everything that the command line, the answers and the documentation need to know of it.
 
     `formats` are the KV dtypes that it has, by our names. `asked` turns what its command line says into options and
     settings; it takes the program ("" for flags alone) and needs the model, whose limit may be a default. `model_of`
     finds the model that a command names. `most_sequences` is what one instance can hold. `utilization` is the share of
-    the memory that it takes by default.
+    a GPU's memory that it takes by default, given the question and that memory in bytes. `overhead` is the least and
+    the most that it takes beside weights and cache, where nobody has measured it: an estimate, which gives a range.
     """
 
     name: str
@@ -153,7 +164,8 @@ class Engine(NamedTuple):
     asked: Callable[[str, Read, Model], Asked]
     model_of: Callable[[str, Read], str | None] = model_flag
     most_sequences: int | None = None
-    utilization: Share = Share(1, 1)
+    utilization: Callable[[Question, int], Share] = whole
+    overhead: tuple[int, int] | None = None
 
 
 class Held(NamedTuple):

@@ -189,7 +189,7 @@ def budget_of(given: Given) -> Budget | None:
         return None
     return Budget(
         vram=parse_size(given["vram"], "--vram"),
-        utilization=Share(1, 1) if given["utilization"] is None else Share.parse(given["utilization"], "--utilization"),
+        utilization=None if given["utilization"] is None else Share.parse(given["utilization"], "--utilization"),
         weights="auto" if given["weights"] is None else parse_weights(given["weights"], "--weights"),
         overhead=0 if given["overhead"] is None else parse_size(given["overhead"], "--overhead", zero=True),
     )
