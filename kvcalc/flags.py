@@ -14,7 +14,8 @@ Parse = Callable[[str, str], object]
 class Flag(NamedTuple):
     """A flag that changes the cache. `key` is what it sets; a switch takes no word and sets `constant`.
 
-    `parse` takes the word and the flag's name, which stands in errors. `env` are variables that mean the same.
+    `parse` takes the word and the flag's name, which stands in errors. `env` are variables that mean the same. `bare`
+    is what a flag sets that may stand without its word.
     """
 
     key: str
@@ -22,6 +23,7 @@ class Flag(NamedTuple):
     parse: Parse | None = None
     constant: object = True
     env: tuple[str, ...] = ()
+    bare: object = None
 
 
 def word(text: str, what: str) -> str:  # noqa: ARG001 - the signature of every parser of flags
@@ -32,21 +34,27 @@ def word(text: str, what: str) -> str:  # noqa: ARG001 - the signature of every 
 class Flags(NamedTuple):
     """All flags of an engine: those that change the cache, and names of those that cannot, by whether a word follows.
 
-    `programs` start the engine; each is a name or several words, such as `ollama run`.
+    `programs` start the engine; each is a name or several words, such as `ollama run`. `underscores` may stand for the
+    hyphens of long names.
     """
 
     programs: tuple[str, ...] = ()
     flags: tuple[Flag, ...] = ()
     words: frozenset[str] = frozenset()
     switches: frozenset[str] = frozenset()
+    underscores: bool = False
 
 
 class Read(NamedTuple):
-    """What a command line says: values by key, words that belong to no flag, and what was not understood."""
+    """What a command line says: values by key, words that belong to no flag, and what was not understood.
+
+    `version` is the row of the engine's table that holds, since defaults change.
+    """
 
     values: Mapping[str, object]
     others: tuple[str, ...]
     warnings: tuple[str, ...]
+    version: object = None
 
 
 def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engine: str) -> Read:
@@ -61,6 +69,8 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
     while rest:
         text = rest.popleft()
         name, equals, attached = text.partition("=")
+        if flags.underscores and name.startswith("--"):
+            name = name.replace("_", "-")
         flag = known.get(name)
         if not _is_flag(text):
             others.append(text)
@@ -70,6 +80,8 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
             values[flag.key] = _value(flag, name, attached)
         elif flag.parse is None:
             values[flag.key] = flag.constant
+        elif flag.bare is not None and (not rest or _is_flag(rest[0])):
+            values[flag.key] = flag.bare
         elif rest:
             values[flag.key] = flag.parse(rest.popleft(), name)
         else:

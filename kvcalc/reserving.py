@@ -150,10 +150,12 @@ class Engine(NamedTuple):
     """One engine: everything that the command line, the answers and the documentation need to know of it.
 
     `formats` are the KV dtypes that it has, by our names. `asked` turns what its command line says into options and
-    settings; it takes the program ("" for flags alone) and needs the model, whose limit may be a default. `model_of`
-    finds the model that a command names. `most_sequences` is what one instance can hold. `utilization` is the share of
-    a GPU's memory that it takes by default, given the question and that memory in bytes. `overhead` is the least and
-    the most that it takes beside weights and cache, where nobody has measured it: an estimate, which gives a range.
+    settings; it takes the program ("" for flags alone) and needs the model, whose limit may be a default.
+    `model_of` finds the model that a command names. `most_sequences` is what one instance can hold. `utilization`
+    is the share of a GPU's memory that it takes by default, given the question and that memory in bytes. `overhead`
+    is the least and the most that it takes beside weights and cache, where nobody has measured it: an estimate,
+    which gives a range. `packed`: KV formats of this engine alone, with the plain one whose elements they have; the
+    name is the setting `packed`.
     """
 
     name: str
@@ -166,6 +168,7 @@ class Engine(NamedTuple):
     most_sequences: int | None = None
     utilization: Callable[[Question, int], Share] = whole
     overhead: tuple[int, int] | None = None
+    packed: Mapping[str, str] = {}
 
 
 class Held(NamedTuple):

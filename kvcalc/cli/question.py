@@ -76,6 +76,10 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
     started = launch(given["engine"], behind)
     model = _load(source if source is not None else started.model, given)
     stated = started.engine.asked(started.program, started.read, model)
+    packed = (given["kv_dtype"] or "").strip().lower()
+    if packed in started.engine.packed:
+        given = {**given, "kv_dtype": started.engine.packed[packed]}
+        stated = stated._replace(knobs={**stated.knobs, "packed": packed})
     size = measure(request_of(model, given, stated.options))
     question = Question(size.request, size.placement, started.version, stated.knobs)
     reservation = reserve(started.engine, question)

@@ -1,7 +1,7 @@
 """How vLLM lays layers of several kinds into one pool of blocks: equal pages, groups, and the widest group's bytes.
 
-Source: vLLM 0.33.0, `v1/core/kv_cache_planning.py`, `get_kv_cache_groups`. Groups are formed over the whole model in the
-order of its layers, and cut into pipeline stages afterwards.
+Source: vLLM 0.33.0, `v1/core/kv_cache_planning.py`, `get_kv_cache_groups`. Groups are formed over the whole model in
+the order of its layers, and cut into pipeline stages afterwards.
 """
 
 from collections.abc import Sequence
@@ -26,6 +26,11 @@ class Group(NamedTuple):
     """Layers that share the blocks of a sequence: each of its blocks is one page of each of them."""
 
     entries: tuple[Entry, ...]
+
+    @property
+    def specs(self) -> dict[Spec, None]:
+        """The specs that differ, in order."""
+        return dict.fromkeys(entry.spec for entry in self.entries)
 
     def pages(self, stage: int) -> int:
         """Bytes of a block on one stage."""

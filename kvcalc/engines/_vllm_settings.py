@@ -7,19 +7,19 @@ from kvcalc.dtypes import DType
 from kvcalc.engines._vllm_specs import Settings, hybrid_block, state_page, token_bytes
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
-from kvcalc.model import Attention, Indexer, Latent, Recurrent
+from kvcalc.model import Attention, Indexer, Latent, Layer, Recurrent
 from kvcalc.reserving import Question
 
-__all__ = ["VERSIONS", "Version", "settings_of"]
+__all__ = ["VERSIONS", "Version", "assumed", "drafts", "log", "settings_of"]
 
 
 class Version(NamedTuple):
     """What changed between versions.
 
-    `exact_tokens`: the logged tokens are int(concurrency x length), before that whole blocks of a group. `batches`: how
-    many batches windows hold in flight, None for as many as the scheduler runs. `close`: below which ratio the commonest
-    kind of layer sets the size of groups instead of the rarest. `checkpoint`: states keep a block more for a kernel's own
-    checkpoints. `cached`: prefix caching is on by default where there are states. `lines`: of the log.
+    `exact_tokens`: the logged tokens are int(concurrency x length), before that whole blocks of a group. `batches`:
+    how many batches windows hold in flight, None for as many as the scheduler runs. `close`: below which ratio the
+    commonest kind of layer sets the size of groups instead of the rarest. `checkpoint`: states keep a block more for a
+    kernel's own checkpoints. `cached`: prefix caching is on by default where there are states. `lines`: of the log.
     """
 
     name: str
@@ -48,8 +48,8 @@ VERSIONS = (
 # A card of Hopper's class is assumed where none is named: an H100 takes 8,192 tokens a batch (engine/arg_utils.py).
 BATCHED_TOKENS = 8192
 
-# Alignment and checkpoint blocks of the kernels that fill states (`_align_hybrid_block_size`): Mamba-2's mixer keeps one;
-# FlashKDA wants sixteens; FlashInfer's gated delta rule, which Hopper takes, 64; Triton's has neither.
+# Alignment and checkpoint blocks of the kernels that fill states (`_align_hybrid_block_size`): Mamba-2's mixer keeps
+# one; FlashKDA wants sixteens; FlashInfer's gated delta rule, which Hopper takes, 64; Triton's has neither.
 _KERNELS = {"mamba2": (1, 1), "kda": (16, 1), "deltanet": (64, 1)}
 _TRITON = (1, 0)
 
@@ -62,10 +62,11 @@ def settings_of(question: Question, version: Version) -> Settings:
     states = [c for c in distinct if isinstance(c, Recurrent)]
     attending = [c for c in caches if isinstance(c, Latent) or (isinstance(c, Attention) and c.kv_heads)]
     sparse = any(isinstance(c, Indexer) and c.store for c in distinct)
-    speculative = _int(knobs.get("num_speculative_tokens"), 0)
+    speculative = _int(knobs.get("speculative"), 0)
     batched = _int(knobs.get("max_num_batched_tokens"), BATCHED_TOKENS)
     mode = _mode(question, version, attention=bool(attending))
-    conv = _dtype(knobs.get("mamba_cache_dtype"), request.model.dtype)
+    computed = knobs.get("computed")
+    conv = _dtype(knobs.get("mamba_cache_dtype"), computed if isinstance(computed, DType) else request.model.dtype)
     settings = Settings(
         k=request.widths.k,
         v=request.widths.v,
@@ -96,9 +97,20 @@ def settings_of(question: Question, version: Version) -> Settings:
 
 
 def _kernel(state: Recurrent, question: Question) -> tuple[int, int]:
-    if state.kind == "deltanet" and question.knobs.get("gdn_backend") == "triton":
+    if state.kind == "deltanet" and question.knobs.get("gdn_backend", "flashinfer") != "flashinfer":
+        return _TRITON
+    if state.kind == "kda" and question.knobs.get("kda_backend", "auto") not in ("auto", "flashkda"):
         return _TRITON
     return _KERNELS.get(state.kind, _TRITON)
+
+
+# Blocks of the kernels for latents (their lists of kernel block sizes).
+_BACKENDS = {"FLASH_ATTN_MLA": 16, "TRITON_MLA": 16, "FLASHMLA": 64, "FLASHINFER_MLA": 32, "TOKENSPEED_MLA": 32,
+             "CUTLASS_MLA": 128}  # fmt: skip
+
+
+def _indexers(question: Question) -> list[Indexer]:
+    return [c for placed in question.placement.layers for c in placed.caches if isinstance(c, Indexer)]
 
 
 def _block(question: Question, attending: list[Attention | Latent], *, sparse: bool) -> int:
@@ -106,8 +118,14 @@ def _block(question: Question, attending: list[Attention | Latent], *, sparse: b
     given = question.knobs.get("block_size")
     if isinstance(given, int):
         return given
+    sparse_block = next((i.block for i in _indexers(question) if i.block), None)
+    if sparse_block:  # tokens that sparse attention chooses together
+        return sparse_block
     if not any(isinstance(c, Latent) for c in attending):
         return 16
+    backend = str(question.knobs.get("backend", "")).upper()
+    if backend in _BACKENDS:
+        return _BACKENDS[backend]
     # FlashMLA (sparse, or with an 8-bit cache) takes 64; FlashAttention's MLA takes 16.
     return 64 if sparse or question.request.widths.k.block_bytes == 1 else 16
 
@@ -151,3 +169,38 @@ def _dtype(given: object, default: DType) -> DType:
 
 def _int(value: object, default: int) -> int:
     return value if isinstance(value, int) else default
+
+
+def drafts(question: Question) -> tuple[Layer, ...]:
+    """The layers that draft tokens, which vLLM lists behind the model's own. Raises KvcalcError for unknown ones."""
+    method = str(question.knobs.get("method", ""))
+    if not question.knobs.get("speculative") or method in ("ngram", "ngram_gpu", "suffix"):
+        return ()
+    if "mtp" in method or method == "":
+        if question.request.model.draft:
+            return question.request.model.draft
+        raise KvcalcError(
+            "--speculative-config: no draft layers of this model are known",
+            "a preset states them as `draft`; n-gram drafts keep no cache",
+        )
+    raise KvcalcError(
+        f"--speculative-config: the shape of a draft model ({method}) is not known",
+        "add its layers to a copy of the preset as `draft`, and say method mtp",
+    )
+
+
+def assumed(question: Question, version: Version, settings: Settings) -> tuple[str, ...]:
+    """What was assumed where nothing was said, in words."""
+    facts = [f"blocks of {settings.block:,} tokens"]
+    if "max_num_batched_tokens" not in question.knobs:
+        facts.append(f"{BATCHED_TOKENS:,} batched tokens and the kernels of an H100 assumed")
+    if settings.in_flight and version.batches is None:
+        facts.append(f"{settings.in_flight:,} tokens in flight")
+    return tuple(facts)
+
+
+def log(version: Version, tokens: int, length: int, concurrency: float) -> tuple[str, ...]:
+    """The lines that vLLM prints."""
+    counted = f"GPU KV cache size: {tokens:,} tokens"
+    most = f"Maximum concurrency for {length:,} tokens per request: {concurrency:.2f}x"
+    return (f"{counted}, {most}",) if version.lines == 1 else (counted, most)

@@ -1,7 +1,7 @@
 """What vLLM makes of each cache: a spec with a page of bytes for a block of tokens, and blocks for a sequence.
 
-Sources: vLLM 0.33.0, `v1/kv_cache_interface.py` and `model_executor/layers/mamba/mamba_utils.py`, unless said otherwise.
-All sizes are those of one rank.
+Sources: vLLM 0.33.0, `v1/kv_cache_interface.py` and `model_executor/layers/mamba/mamba_utils.py`, unless said
+otherwise. All sizes are those of one rank.
 """
 
 from math import lcm

@@ -78,9 +78,8 @@ def plan(question: Question) -> Plan:
     slots = _slots(question, version)
 
     def capacity(budget: int) -> Capacity:
-        counted = [_counted(cell, budget, page, ratio, slots, version) for cell in cells]
-        least = min(counted, key=lambda each: each.tokens)
-        return least
+        counted = [_counted(cell, budget, page, ratio, version) for cell in cells]
+        return min(counted, key=lambda each: each.tokens)
 
     def holds(budget: int) -> bool:
         counted = capacity(budget)
@@ -178,7 +177,7 @@ def _state_bytes(cache: Recurrent, question: Question) -> int:
     return 2 * state.conv_width * state.columns + dtypes.packed_bytes(stored, state.state)
 
 
-def _counted(cell: _Cell, budget: int, page: int, ratio: Share | None, slots: int, version: Version) -> Capacity:
+def _counted(cell: _Cell, budget: int, page: int, ratio: Share | None, version: Version) -> Capacity:
     """Tokens and slots that a budget of one GPU gives."""
     values: dict[str, int | str | bool | None] = {}
     if cell.state:
