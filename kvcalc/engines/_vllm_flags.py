@@ -165,7 +165,8 @@ _OPTIONS = ("tp", "pp", "dp", "dcp")
 _DTYPES = {"half": "fp16", "float16": "fp16", "bfloat16": "bf16", "float": "fp32", "float32": "fp32"}
 _SETTINGS = (
     "block_size", "max_num_seqs", "max_num_batched_tokens", "num_gpu_blocks", "backend", "mamba_cache_mode",
-    "mamba_cache_dtype", "mamba_ssm_cache_dtype", "gdn_backend", "kda_backend", "async_scheduling", "enable_prefix_caching", "hybrid",
+    "mamba_cache_dtype", "mamba_ssm_cache_dtype", "gdn_backend", "kda_backend", "async_scheduling",
+    "enable_prefix_caching", "hybrid",
     "windows", "method", "speculative",
 )  # fmt: skip
 
