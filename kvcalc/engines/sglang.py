@@ -6,7 +6,8 @@ Source: SGLang 0.5.23, `srt/model_executor/pool_configurator.py` and `srt/mem_ca
 from typing import NamedTuple
 
 from kvcalc import dtypes
-from kvcalc.engines._sglang_flags import FLAGS, asked, model_of
+from kvcalc.engines._sglang_flags import FLAGS, asked, integer, model_of
+from kvcalc.engines._sglang_memory import utilization
 from kvcalc.errors import KvcalcError
 from kvcalc.explain import cache_name
 from kvcalc.fitting import Share
@@ -14,22 +15,20 @@ from kvcalc.formula import attention_tokens, recurrent_state, size
 from kvcalc.model import Attention, Cache, Indexer, Latent, Recurrent, Shared
 from kvcalc.reserving import Capacity, Charge, Engine, Held, Plan, Question, Rule, Step, held
 from kvcalc.sharding import rank_tokens
-from kvcalc.units import ceil_div
+from kvcalc.units import ceil_div, many
 
 __all__ = ["ENGINE"]
 
 
 class Version(NamedTuple):
-    """A row of constants: `state_ratio` of states to the rest of the memory, `slots` of states per running request with
-    prefixes cached (and buffered for the overlapping schedule).
-    """
+    """A row of constants: the default of --mem-fraction-static is computed as 0.5.23 does."""
 
     name: str
-    state_ratio: Share
-    slots: int
 
 
-VERSIONS = (Version("0.5.23", Share(9, 10), 5),)
+VERSIONS = (Version("0.5.23"),)
+
+_STATE_RATIO = Share(9, 10)  # --mamba-full-memory-ratio: of states to the rest
 
 # configs/model_config.py: only these architectures have a pool for windows; all others, Gemma 2 and 3 among them, keep
 # windows as long as the context.
@@ -45,6 +44,7 @@ _WINDOWED = (
     "mellum",
     "inkling",
 )
+_REQUEST_SLOTS = 3  # states that a running request takes where prefixes are cached
 _SWA_RATIO = Share(8, 10)  # --swa-full-tokens-ratio
 
 _REPLICATED = Rule(
@@ -68,31 +68,101 @@ class _Cell(NamedTuple):
 
 def plan(question: Question) -> Plan:
     """SGLang's reservation: pages for each sequence, windows at their ratio, states by slots."""
-    version = question.version
-    assert isinstance(version, Version)
-    page, ratio = _page(question), _ratio(question)
-    parts = held(question)
-    cells = [
-        _cell([each for each in parts if each.stage == stage], question) for stage in range(question.request.layout.pp)
-    ]
-    slots = _slots(question, version)
-
-    def capacity(budget: int) -> Capacity:
-        counted = [_counted(cell, budget, page, ratio, version) for cell in cells]
-        return min(counted, key=lambda each: each.tokens)
+    if question.knobs.get("dp_attention"):
+        raise KvcalcError("--enable-dp-attention: how it spreads heads and sequences was not read", "leave it out")
+    pool = _pool(question)
+    parts = [each for each in held(question) if not isinstance(each.cache, Shared)]
 
     def holds(budget: int) -> bool:
-        counted = capacity(budget)
-        enough = counted.tokens >= question.sequences * _paged(question.request.context, page)
-        most = counted.values.get("state_slots")
-        return enough and (not isinstance(most, int) or most // slots >= question.sequences)
+        counted = pool.counted(budget)
+        slots = counted.values.get("state_slots")
+        enough = counted.tokens >= question.sequences * _paged(question.request.context, pool.page)
+        return enough and (not isinstance(slots, int) or slots // pool.slots >= question.sequences)
 
     return Plan(
-        tuple(_charge(each, question, page, ratio, slots) for each in parts if not isinstance(each.cache, Shared)),
-        values={"block_size": page, "bytes_per_block": page * max(cell.full for cell in cells)},
-        facts=(f"pages of {page:,} tokens",),
-        capacity=capacity,
+        tuple(_charge(each, question, pool) for each in parts),
+        values={"block_size": pool.page, "bytes_per_block": pool.page * max(cell.full for cell in pool.cells)},
+        facts=(f"pages of {many(pool.page, 'token')}",),
+        capacity=pool.counted,
         holds=holds,
+    )
+
+
+class _Pool(NamedTuple):
+    """How SGLang divides a budget.
+
+    `cells` by stage; `ratio` of window tokens to full ones; `slots` of states that a running request takes. `draft` is
+    the states more that it takes with drafts, `requests` the most at once, `states` a given number of slots.
+    """
+
+    cells: list[_Cell]
+    page: int
+    ratio: Share | None
+    slots: int
+    state_ratio: Share
+    most_tokens: int | None
+    draft: int
+    requests: int | None
+    states: int | None
+
+    def counted(self, budget: int) -> Capacity:
+        """Tokens and slots on the stage that has least."""
+        return min((self._count(cell, budget) for cell in self.cells), key=lambda each: each.tokens)
+
+    def _count(self, cell: _Cell, budget: int) -> Capacity:
+        values: dict[str, int | str | bool | None] = {}
+        if cell.state:
+            values["state_slots"], budget = self._states(max(cell.state for cell in self.cells), budget)
+        budget = max(budget, 0)
+        share = None if self.ratio is None or not cell.window else self.ratio.part / self.ratio.of
+        if share is None:
+            tokens = budget // cell.full if cell.full else 0
+        elif cell.full:  # doubles, as the engine has them: the ratio is one
+            tokens = int(budget // (cell.full + share * cell.window))
+        else:
+            tokens = budget // cell.window
+        tokens = min(tokens, self.most_tokens or tokens) // self.page * self.page
+        if share is not None and cell.full:
+            values["swa_tokens"] = int(tokens * share) // self.page * self.page
+        return Capacity(tokens, None, values)
+
+    def _states(self, each: int, budget: int) -> tuple[int, int]:
+        """Slots of states, and the bytes left beside them and the one that is never used."""
+        if self.states is not None:
+            slots = self.states
+        else:
+            share = budget * self.state_ratio.part // (self.state_ratio.part + self.state_ratio.of)
+            # With drafts, D states more for each running request, of which there is one for some slots.
+            room = share - each * (1 + self.draft)
+            slots = max(room * self.slots // (each * (self.slots + self.draft)), 0)
+        drafts = 0
+        if self.draft:
+            assert self.requests is not None
+            drafts = each * (min(self.requests, slots // self.slots) + 1) * self.draft
+        return slots, budget - (slots + 1) * each - drafts
+
+
+def _pool(question: Question) -> _Pool:
+    knobs, parts = question.knobs, held(question)
+    radix = not knobs.get("disable_radix_cache")
+    requests, states = integer(knobs.get("max_running_requests")), integer(knobs.get("max_mamba_cache_size"))
+    draft = integer(knobs.get("draft_tokens")) or 0 if knobs.get("algorithm") else 0
+    if draft and requests is None and any(isinstance(each.cache, Recurrent) for each in parts):
+        raise KvcalcError("--max-running-requests: SGLang needs it beside drafts of a model with states", "give it")
+    if states is None and not radix and requests is not None:
+        states = requests
+    ratio, page = knobs.get("mamba_full_memory_ratio"), integer(knobs.get("page_size"))
+    stages = range(question.request.layout.pp)
+    return _Pool(
+        [_cell([each for each in parts if each.stage == stage], question) for stage in stages],
+        page or _page(question),
+        _ratio(question),
+        _REQUEST_SLOTS if radix else 1,
+        ratio if isinstance(ratio, Share) else _STATE_RATIO,
+        integer(knobs.get("max_total_tokens")),
+        draft,
+        requests,
+        states,
     )
 
 
@@ -102,13 +172,8 @@ def _paged(tokens: int, page: int) -> int:
 
 def _page(question: Question) -> int:
     """Tokens of a page: 1, or what the kernel of a sparse model demands."""
-    given = question.knobs.get("page_size")
-    if isinstance(given, int):
-        return given
     indexers = [c for placed in question.placement.layers for c in placed.caches if isinstance(c, Indexer)]
-    if not indexers:
-        return 1
-    return indexers[0].block or 64  # DSA 64; MiniMax-M3 128
+    return (indexers[0].block or 64) if indexers else 1  # DSA 64; MiniMax-M3 128
 
 
 def _ratio(question: Question) -> Share | None:
@@ -118,13 +183,6 @@ def _ratio(question: Question) -> Share | None:
         return None
     given = question.knobs.get("swa_full_tokens_ratio")
     return given if isinstance(given, Share) else _SWA_RATIO
-
-
-def _slots(question: Question, version: Version) -> int:
-    """Slots of states that a running request takes."""
-    if question.knobs.get("disable_radix_cache"):
-        return 1
-    return version.slots if question.knobs.get("extra_buffer") else 3
 
 
 def _windowed(cache: Cache, ratio: Share | None) -> bool:
@@ -174,64 +232,37 @@ def _state_bytes(cache: Recurrent, question: Question) -> int:
         raise KvcalcError(f"--engine: sglang's rule for a {cache.kind} state was not read", "leave it out")
     state = recurrent_state(cache)
     stored = question.request.model.state_dtype or dtypes.FP32
+    given = str(question.knobs.get("mamba_ssm_dtype", "auto"))
+    if given != "auto":
+        stored = dtypes.find(given, dtypes.COMPUTE, "--mamba-ssm-dtype")
     return 2 * state.conv_width * state.columns + dtypes.packed_bytes(stored, state.state)
 
 
-def _counted(cell: _Cell, budget: int, page: int, ratio: Share | None, version: Version) -> Capacity:
-    """Tokens and slots that a budget of one GPU gives."""
-    values: dict[str, int | str | bool | None] = {}
-    if cell.state:
-        # Of 1.9 parts of the memory 0.9 go to states; one slot more than is counted is allocated.
-        share = budget * version.state_ratio.part // (version.state_ratio.part + version.state_ratio.of)
-        kept = max((share - cell.state) // cell.state, 0)
-        values["state_slots"] = kept
-        budget -= (kept + 1) * cell.state
-    if ratio is None or not cell.window:
-        tokens = max(budget, 0) // cell.full if cell.full else 0
-    elif cell.full:  # doubles, as the engine has them: the ratio is one
-        tokens = int(max(budget, 0) // (cell.full + ratio.part / ratio.of * cell.window))
-    else:
-        tokens = max(budget, 0) // cell.window
-    tokens = tokens // page * page
-    if ratio is not None and cell.window and cell.full:
-        values["swa_tokens"] = int(tokens * (ratio.part / ratio.of)) // page * page
-    return Capacity(tokens, None, values)
-
-
-def _charge(each: Held, question: Question, page: int, ratio: Share | None, slots: int) -> Charge:
+def _charge(each: Held, question: Question, pool: _Pool) -> Charge:
     request, ranks = question.request, question.request.layout.tp
     times = each.copies * question.sequences * ranks
     tokens = rank_tokens(each.cache, request.context, request.layout.dcp)
-    local = size(each.cache, tokens, request.widths, request.encoder_tokens)
-    steps = [Step(_REPLICATED, times * local)]
+    steps = [Step(_REPLICATED, times * size(each.cache, tokens, request.widths, request.encoder_tokens))]
+    layers = f"{many(each.copies, 'layer')} x {many(question.sequences, 'sequence')}"
     if isinstance(each.cache, Recurrent):
         own = _state_bytes(each.cache, question)
-        steps += [Step(_FORMAT, times * own), Step(_SLOTS, times * own * slots)]
-        part, how = "state_bytes", f"{each.copies} layers x {question.sequences:,} x {slots} slots x {own:,} B"
+        steps += [Step(_FORMAT, times * own), Step(_SLOTS, times * own * pool.slots)]
+        part, how = "state_bytes", f"{layers} x {many(pool.slots, 'slot')} x {own:,} B"
     else:
         token = _token_bytes(each.cache, question)
         kept = attention_tokens(each.cache, tokens, None) if isinstance(each.cache, Attention) else tokens
-        full = _paged(tokens, page)
-        reserved = full
-        if _windowed(each.cache, ratio):
-            assert ratio is not None
-            tokens, reserved = ratio.floor(tokens), ratio.floor(full) // page * page
+        reserved = _paged(tokens, pool.page)
+        if _windowed(each.cache, pool.ratio):
+            assert pool.ratio is not None
+            tokens, reserved = pool.ratio.floor(tokens), pool.ratio.floor(reserved) // pool.page * pool.page
         steps += [
             Step(_FORMAT, times * token * kept),
             Step(_WINDOW, times * token * tokens),
             Step(_PAGES, times * token * reserved),
         ]
-        part, how = "kv_bytes", f"{each.copies} layers x {question.sequences:,} x {reserved:,} tokens x {token:,} B"
-    return Charge(
-        cache_name(each.cache),
-        each.copies,
-        each.exact,
-        tuple(steps),
-        ((part, steps[-1].bytes),),
-        how,
-        each.stage,
-        ranks,
-    )
+        part, how = "kv_bytes", f"{layers} x {reserved:,} tokens x {token:,} B"
+    parts = ((part, steps[-1].bytes),)
+    return Charge(cache_name(each.cache), each.copies, each.exact, tuple(steps), parts, how, each.stage, ranks)
 
 
 ENGINE = Engine(
@@ -242,4 +273,7 @@ ENGINE = Engine(
     FLAGS,
     asked,
     model_of,
+    utilization=utilization,
+    # Before the weights a context and communication are there: 0.3 to 1.5 GiB in start-up logs.
+    overhead=(3 * 2**30 // 10, 15 * 2**30 // 10),
 )
