@@ -8,30 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kvcalc import library
-from kvcalc.launching import launch
-from kvcalc.preset import model_from_preset
-from kvcalc.request import ask
-from kvcalc.reserving import Question, Reservation, reserve
-from kvcalc.sizing import measure
+from tests.engines.asking import counted, reservation
 
 GIB = 2**30
-
-
-def reservation(preset: str | dict[str, Any], *, engine: str = "vllm", flags: str = "", **options: Any) -> Reservation:
-    """vLLM's answer about a preset or a mapping of one."""
-    if isinstance(preset, str):
-        model = library.load(preset)
-    else:
-        loaded, problems = model_from_preset(preset, "test-1")
-        assert loaded is not None, problems
-        model = loaded
-    started = launch(engine, flags.split())
-    assert started.warnings == ()
-    stated = started.engine.asked(started.program, started.read, model)
-    request = ask(model, **{**options, **stated.options})
-    question = Question(request, measure(request).placement, started.version, stated.knobs)
-    return reserve(started.engine, question)
 
 
 class Row(NamedTuple):
@@ -90,14 +69,14 @@ ORACLES = [
 @pytest.mark.parametrize("row", ORACLES, ids=lambda row: f"{row.source} {row.preset} {row.options} {row.flags}".strip())
 def test_blocks_tokens_and_concurrency_are_those_of_vllm(row: Row) -> None:
     """What vLLM 0.33 logs for a given number of bytes, to the token."""
-    plan = reservation(row.preset, flags=row.flags, **row.options).plan
+    plan = reservation(row.preset, "vllm", row.flags, **row.options).plan
     assert plan.capacity is not None
-    counted = plan.capacity(row.budget)
-    assert counted.tokens == row.tokens
+    found = plan.capacity(row.budget)
+    assert found.tokens == row.tokens
     if row.concurrency is not None:
-        assert counted.concurrency == row.concurrency
+        assert found.concurrency == row.concurrency
     if row.blocks is not None:
-        assert counted.values["num_blocks"] == row.blocks
+        assert found.values["num_blocks"] == row.blocks
     if row.bytes_per_block is not None:
         assert plan.values["bytes_per_block"] == row.bytes_per_block
 
@@ -116,25 +95,20 @@ def test_blocks_tokens_and_concurrency_are_those_of_vllm(row: Row) -> None:
 )  # fmt: skip
 def test_a_block_of_a_hybrid_holds_a_state(preset: str, options: dict[str, Any], flags: str, block: int) -> None:
     """vLLM raises the block until a page of attention is as large as a state."""
-    assert reservation(preset, flags=flags, context=32768, **options).plan.values["block_size"] == block
+    assert reservation(preset, "vllm", flags, context=32768, **options).plan.values["block_size"] == block
 
 
 def test_eras_of_windows_and_of_counting() -> None:
     """gpt-oss-20b in 40 GiB: two batches in flight from 0.26; one before (D.2); whole blocks of a group to 0.20.0."""
-    tokens = {}
-    for version in ("0.33.0", "0.25.0", "0.20.0"):
-        plan = reservation("gpt-oss-20b", engine=f"vllm@{version}", context=131072).plan
-        assert plan.capacity is not None
-        tokens[version] = plan.capacity(40 * GIB).tokens
+    versions = ("0.33.0", "0.25.0", "0.20.0")
+    tokens = {v: counted("gpt-oss-20b", f"vllm@{v}", 40 * GIB, context=131072).tokens for v in versions}
     # 0.20.0: 109,226 blocks // 2 groups x 16 tokens
     assert tokens == {"0.33.0": 1_551_920, "0.25.0": 1_643_116, "0.20.0": 109_226 // 2 * 16}
 
 
 def test_the_product_of_doubles_is_cut_and_not_the_fraction() -> None:
     """engines-gpu.md A.9: n 121,301, r 6,250, L 100,000 gives 1,940,815 in the engine, 1,940,816 exactly."""
-    plan = reservation("llama3.1-8b", context=100_000).plan
-    assert plan.capacity is not None
-    assert plan.capacity(121_301 * 2_097_152).tokens == 1_940_815
+    assert counted("llama3.1-8b", "vllm", 121_301 * 2_097_152, context=100_000).tokens == 1_940_815
 
 
 def test_the_line_of_the_log() -> None:
@@ -144,6 +118,40 @@ def test_the_line_of_the_log() -> None:
         ("0.33.0", ("GPU KV cache size: 444,896 tokens, Maximum concurrency for 131,072 tokens per request: 3.39x",)),
         ("0.27.0", ("GPU KV cache size: 444,896 tokens", "Maximum concurrency for 131,072 tokens per request: 3.39x")),
     ):
-        plan = reservation("llama3.1-8b", engine=f"vllm@{version}", context=131072).plan
-        assert plan.capacity is not None
-        assert plan.capacity(budget).log == lines
+        assert counted("llama3.1-8b", f"vllm@{version}", budget, context=131072).log == lines
+
+
+def test_automatic_length_is_the_longest_that_fits_beside_the_null_block() -> None:
+    """E.3 20: Llama 3.1 8B in 6 GiB: 3,072 blocks, 49,136 tokens, of which 49,152 are counted, 1.00x."""
+    found = counted("llama3.1-8b", "vllm", 6 * GIB, "--max-model-len auto")
+    assert (found.values["num_blocks"], found.values["max_model_len"]) == (3_072, 49_136)
+    assert (found.tokens, found.concurrency) == (49_152, 1.00)
+
+
+@pytest.mark.parametrize(
+    ("written", "tokens"), [("4k", 4_000), ("4K", 4_096), ("25.6k", 25_600), ("1m", 1_000_000), ("1M", 1_048_576)]
+)
+def test_lengths_are_read_as_vllm_reads_them(written: str, tokens: int) -> None:
+    """Small letters are decimal, capital ones binary (`human_readable_int`)."""
+    found = reservation("gemma3-27b", "vllm", f"--max-model-len {written}")
+    assert found.question.request.context == tokens
+
+
+def test_formats_with_scales() -> None:
+    """E.3 5: Qwen3-8B with int4_per_token_head: 8 x (64 + 64 + 8) B x 16 tokens = 17,408 B a layer, 36 layers."""
+    flags = "--kv-cache-dtype int4_per_token_head"
+    plan = reservation("qwen3-8b", "vllm", flags, context=40960).plan
+    assert plan.values["bytes_per_block"] == 626_688
+    found = counted("qwen3-8b", "vllm", 64_424_509_440, flags, context=40960)
+    assert (found.values["num_blocks"], found.tokens, found.concurrency) == (102_801, 1_644_816, 40.16)
+
+
+def test_a_draft_layer_of_its_own_kind_regroups_the_model() -> None:
+    """model.md 4.6: gpt-oss 12 + 12 with one full draft layer is 13 + 12: 425,984 B a block, 1,432,542 tokens."""
+    facts = {
+        "name": "gpt-oss-20b with a draft", "dtype": "bf16", "heads": 64, "kv_heads": 8, "head_dim": 64,
+        "layers": "12 x (sliding, full)", "draft": "full", "caches": {"sliding": {"window": 128}}, "max_context": 131072,
+    }  # fmt: skip
+    flags = "--spec-method mtp --spec-tokens 1"
+    assert reservation(facts, "vllm", flags, context=131072).plan.values["bytes_per_block"] == 425_984
+    assert counted(facts, "vllm", 40 * GIB, flags, context=131072).tokens == 1_432_542
