@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.asking import counted, reservation
+from .asking import counted, reservation
 
 GIB = 2**30
 

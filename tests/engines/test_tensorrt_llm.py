@@ -3,7 +3,8 @@
 import pytest
 
 from kvcalc.errors import KvcalcError
-from tests.engines.asking import counted, reservation
+
+from .asking import counted, reservation
 
 GIB = 2**30
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.engines.asking import counted, reservation
+from .asking import counted, reservation
 
 GIB = 2**30
 
