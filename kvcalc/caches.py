@@ -115,18 +115,16 @@ class CacheTable:
 
     def _layers(self, layers: Sequence[Names], key: str) -> tuple[Layer, ...]:
         """Layers of caches. Nothing is returned once a problem was noted: the numbers would mean nothing."""
-        if self._top.problems:
+        if self._top.problems or not layers:
             return ()
         seen: Counter[str] = Counter()
         last: dict[str, Stored] = {}
-        made: dict[Layer, Layer] = {}
-        done: dict[Names, Layer] = {}  # layers of the same names are one object, unless a list makes them differ
+        made: dict[Layer, Layer] = {}  # equal layers are one object
+        done: dict[Names, Layer] = {}
+        # Layers of the same names are equal, unless a list makes them differ.
         plain = all(len(choices) == 1 for choices in self._stored.values())
         result = []
-        for names in layers:
-            if plain and names in done:
-                result.append(done[names])
-                continue
+        for names in dict.fromkeys(layers) if plain else layers:
             caches: list[Cache] = []
             for name in names:
                 if name.startswith(notation.SHARED):
@@ -137,7 +135,7 @@ class CacheTable:
                     caches.append(Shared(of))
                     continue
                 choices = self._stored[name]
-                if len(choices) > 1 and seen[name] >= len(choices):
+                if key == "draft" and len(choices) != 1:  # whose number would it be?
                     self._top.note(f"expected a cache without lists for a draft layer, got {shown(name)}", key)
                     return ()
                 last[name] = choices[seen[name] if len(choices) > 1 else 0]
@@ -146,7 +144,7 @@ class CacheTable:
             layer = tuple(caches)
             done[names] = made.setdefault(layer, layer)
             result.append(done[names])
-        return tuple(result)
+        return tuple(map(done.__getitem__, layers)) if plain else tuple(result)
 
 
 class _Fields:
@@ -182,11 +180,14 @@ class _Fields:
         keys = (key, "head_dim") if key in ("k_dim", "v_dim") else (key,)
         for each in keys:
             if self.reader.get(each) is not None:
-                return _PerLayer(self.reader.integers(each, low))
+                return _PerLayer(self.reader.integers(each, low if each == key else 1))
         for each in keys:
             if self._top.data.get(each) is not None:
-                self._faulty = self._faulty or self._defaults[each] is None
-                return _PerLayer(self._defaults[each])
+                number = self._defaults[each]
+                self._faulty = self._faulty or number is None
+                if number is not None and number < low:
+                    self.note(f"expected a number above zero for {self.kind}, got {number}", each)
+                return _PerLayer(number)
         self.reader.missing(f"{' or '.join(keys)}, here or at the top of the preset", key)
         return _PerLayer(None)
 

@@ -119,7 +119,7 @@ def listing_report(found: Listing) -> Report:
             Bytes(row.fixed_bytes),
         )
         for row in found.rows
-    ], keys=True, drop=(5, 2))], warnings=found.warnings)  # fmt: skip
+    ], keys=True, drop=(5, 2, 3, 1))], warnings=found.warnings)  # fmt: skip
 
 
 def model_document(model: Model) -> dict[str, Value]:

@@ -64,6 +64,8 @@ def escape(text: str) -> str:
 
     What a hostile file calls itself must not be able to move the cursor of the terminal that shows it.
     """
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 

@@ -25,6 +25,7 @@ __all__ = [
 ENDINGS = (".yaml", ".yml")
 _MODEL_ENDINGS = (".json", ".gguf", ".safetensors")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+_GGUF = "-gguf"  # ggml-org/gpt-oss-20b-GGUF holds openai/gpt-oss-20b, as do those of all who convert it
 
 
 class Entry(NamedTuple):
@@ -120,8 +121,11 @@ def nearest_hint(name: str) -> str:
 
 
 def find_hub_id(hub_id: str) -> Entry | None:
-    """The preset that gives `hub_id` as its own."""
-    return next((entry for entry, ids in _with_id(hub_id) if hub_id.lower() in ids), None)
+    """The preset that gives `hub_id` as its own; of a repository of GGUF files, that of the model it is named after."""
+    found = next((entry for entry, ids in _with_id(hub_id) if hub_id.lower() in ids), None)
+    if found is None and hub_id.lower().endswith(_GGUF):
+        return _find_model_name(hub_id.rsplit("/", maxsplit=1)[-1][: -len(_GGUF)])
+    return found
 
 
 def _find_model_name(name: str) -> Entry | None:

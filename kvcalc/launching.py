@@ -79,7 +79,7 @@ def launch(engine: str | None, words: Sequence[str] | None) -> Launch:
     row, warning = pick(started.engine.versions, version or None, started.engine.name)
     read = read_flags(started.words, started.engine.flags, started.env, started.engine.name)
     warnings = (*read.warnings, *([warning] if warning else ()))
-    return Launch(started.engine, row, version or None, started.program, read, warnings)
+    return Launch(started.engine, row, version or None, started.program, read._replace(version=row), warnings)
 
 
 class _Started(NamedTuple):

@@ -63,7 +63,7 @@ def _facts(top: Reader) -> dict[str, Any]:
     facts: dict[str, Any] = {key: top.text(key) for key in ("family", "model_type", "gguf", "source", "note")}
     facts["confidence"] = top.one_of("confidence", CONFIDENCE)
     facts["dtype"] = _dtype(top, "dtype", dtypes.COMPUTE)
-    if "dtype" not in top.data:
+    if top.data.get("dtype") is None:
         top.missing(f"one of {', '.join(dtypes.COMPUTE)}", "dtype")
     facts["weights_dtype"] = _dtype(top, "weights_dtype", dtypes.WEIGHTS)
     facts["kv_dtype"] = _dtype(top, "kv_dtype", dtypes.KV)

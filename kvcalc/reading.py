@@ -1,6 +1,6 @@
 """Typed look-ups over a mapping from outside. Every fault is noted with its path, and reading goes on."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvcalc.errors import Problem, nearest, shown
@@ -25,7 +25,7 @@ class Reader:
         self.data = data
         self.path = path
         self.problems: list[Problem] = [] if problems is None else problems
-        self._asked: list[str] = []
+        self._asked: set[str] = set()
 
     def note(self, text: str, *key: str | int) -> None:
         """Note a fault of this mapping, or of one of its keys."""
@@ -45,7 +45,7 @@ class Reader:
 
     def get(self, key: str) -> object:
         """The raw value, or None; the key counts as known from now on."""
-        self._asked.append(key)
+        self._asked.add(key)
         return self.data.get(key)
 
     def text(self, key: str, *, required: bool = False) -> str | None:
@@ -118,14 +118,13 @@ class Reader:
         self.expected("a mapping", key)
         return None
 
-    def close(self, known: Collection[str] = ()) -> None:
-        """Note every key that nobody asked for; `known` are keys that are right elsewhere, for suggestions."""
-        asked = [*self._asked, *known]
+    def close(self) -> None:
+        """Note every key that nobody asked for."""
         for key in self.data:
             if not isinstance(key, str):
                 self.note(f"expected a word as a key, got {shown(key)}")
             elif key not in self._asked:
-                close = nearest(key, asked, 1)
+                close = nearest(key, self._asked, 1)
                 hint = f" (did you mean '{close[0]}'?)" if close else ""
                 self.note(f"expected a known key, got {shown(key)}{hint}", key)
 

@@ -6,7 +6,7 @@ sums over layers, stages and replicas, and the differences by rule, are made her
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
@@ -101,15 +101,23 @@ class Plan(NamedTuple):
         return rank_bytes(self) <= budget if self.holds is None else self.holds(budget)
 
 
+Group: TypeAlias = tuple[int, Cache, Cache, int]  # stage, one rank's part of a cache, the whole cache, copies
+
+
 class Question(NamedTuple):
     """A request put to one version of an engine. `knobs` are its own settings, from flags; what is not there has its
-    default.
+    default. `groups`: equal caches, where they were counted already.
     """
 
     request: Request
     placement: Placement
     version: Version
     knobs: Mapping[str, object] = {}
+    groups: tuple[Group, ...] = ()
+
+    def counted(self) -> "Question":
+        """The same question, whose equal caches need not be counted again for another number of tokens."""
+        return self._replace(groups=_groups(self))
 
     @property
     def sequences(self) -> int:
@@ -184,10 +192,6 @@ class Held(NamedTuple):
 def held(question: Question) -> list[Held]:
     """The caches of one replica, equal ones together, in order of first occurrence."""
     request = question.request
-    counts: Counter[tuple[int, Cache, Cache]] = Counter()
-    for placed, layer in zip(question.placement.layers, request.model.layers, strict=True):
-        for cache, whole in zip(placed.caches, layer, strict=True):
-            counts[placed.stage, cache, whole] += 1
     return [
         Held(
             stage,
@@ -196,8 +200,16 @@ def held(question: Question) -> list[Held]:
             copies,
             copies * question.sequences * size(whole, request.context, request.widths, request.encoder_tokens),
         )
-        for (stage, cache, whole), copies in counts.items()
+        for stage, cache, whole, copies in question.groups or _groups(question)
     ]
+
+
+def _groups(question: Question) -> tuple[Group, ...]:
+    counts: Counter[tuple[int, Cache, Cache]] = Counter()
+    for placed, layer in zip(question.placement.layers, question.request.model.layers, strict=True):
+        for cache, whole in zip(placed.caches, layer, strict=True):
+            counts[placed.stage, cache, whole] += 1
+    return tuple((*key, copies) for key, copies in counts.items())
 
 
 def without_tp(question: Question, engine: str) -> None:

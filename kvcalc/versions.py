@@ -38,6 +38,8 @@ def pick(rows: Sequence[Row], asked: str | None, engine: str) -> tuple[Row, str 
     if asked is None:
         return rows[-1], None
     wanted = parse(asked, "--engine")
+    if rows[-1].name.startswith("b") and "." in asked:
+        raise KvcalcError(f"--engine: expected a build of {engine} such as {rows[-1].name}, got {shown(asked)}")
     older = [row for row in rows if _padded(parse(row.name, "--engine")) <= _padded(wanted)]
     if older:
         return older[-1], None

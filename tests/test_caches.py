@@ -73,3 +73,12 @@ def test_a_null_under_a_cache_leaves_the_top_in_force() -> None:
     """`kv_heads: null` under a cache says nothing, so the number at the top counts: 2 x 2 x 2 heads x 64 x 2 B."""
     model = library.load_text(HEAD + b"layers: 2 full\ncaches: {full: {kv_heads: null}}\n", "x")
     assert measure(ask(model)).bytes_per_token == 2 * 2 * 2 * 64 * 2
+
+
+@pytest.mark.parametrize("kv_heads", ["[]", "[1, 2]"])
+@pytest.mark.parametrize("layers", ["layers: 2 full", "layers: 2 a"])
+def test_a_draft_layer_takes_no_number_from_a_list(layers: str, kv_heads: str) -> None:
+    """A list has one number for each layer of the model, so that none is meant for a draft layer: it is refused."""
+    text = HEAD + f"{layers}\ndraft: a\ncaches: {{a: {{kind: full, kv_heads: {kv_heads}}}}}\n".encode()
+    with pytest.raises(KvcalcError, match=r"(draft: expected a cache without lists|expected [02] entries)"):
+        library.load_text(text, "x")

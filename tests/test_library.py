@@ -50,6 +50,12 @@ def test_names_of_hub_ids(name: str) -> None:
     assert library.load(name).origin == "llama3-70b"
 
 
+def test_a_repository_of_gguf_files_is_its_model() -> None:
+    """Repositories of converted files are named after what they hold, whoever converted it."""
+    assert library.load("ggml-org/gpt-oss-20b-GGUF").origin == "gpt-oss-20b"
+    assert library.load("unsloth/qwen3-8b-gguf").origin == "qwen3-8b"
+
+
 def test_part_of_a_hub_id_is_none() -> None:
     """A hub id is matched whole, though the file contains its beginning."""
     with pytest.raises(KvcalcError, match=r"^meta-llama/Meta-Llama-3-7: no preset has this hub id"):

@@ -75,6 +75,14 @@ def test_a_piped_answer_needs_no_table_renderer() -> None:
         assert sorted(({"rich", "numpy", "asyncio", "http", "difflib"} - floor) & modules) == []
 
 
+def test_a_list_needs_no_rich() -> None:
+    """The list of all presets is drawn without rich, which would take half as long again as reading them."""
+    floor = set(probe(FLOOR)["modules"])
+    found = probe(PROBE, "models", "-f", "table")
+    assert (found["status"], "─────" in found["out"]) == (0, True)
+    assert sorted(({"rich", "difflib", "csv"} - floor) & set(found["modules"])) == []
+
+
 @pytest.mark.skipif(not OLD_TYPER, reason="newer versions of Typer import three hundred modules by themselves")
 def test_the_number_of_modules_is_bounded(quiet: Any) -> None:
     """A slow import shows as many modules before it shows on any clock."""

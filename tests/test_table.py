@@ -81,6 +81,25 @@ def test_no_line_is_wider_than_the_terminal(
     assert "…" not in table
 
 
+@pytest.mark.parametrize("width", [36, 50, 66, 90, 200])
+def test_a_list_leaves_out_whole_columns(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However narrow the terminal, a list has one line for each preset with its whole name and its bytes a token."""
+    run(["models", "--family", "gemma", "--json"])
+    rows = json.loads(capsys.readouterr().out)["models"]
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert run(["models", "--family", "gemma", "-f", "table"]) == 0
+    heads, rule, *lines = capsys.readouterr().out.splitlines()
+    assert (heads.split()[0], set(rule), len(rows) > 5) == ("preset", {"─"}, True)
+    assert max(map(len, (heads, rule, *lines))) <= width
+    for row, line in zip(rows, lines, strict=True):
+        assert line.split()[0] == row["preset"]
+        assert f" {format_bytes(row['bytes_per_token'])}" in line
+    for head, least in (("size", 50), ("limit", 50), ("attention", 66), ("fixed part", 90)):
+        assert (head in heads) == (width >= least)
+
+
 def test_the_budget_of_the_cache_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """What is left for the cache beside weights and overhead, 62,362,500,000 bytes, stands in the table too."""
     monkeypatch.setenv("COLUMNS", "100")

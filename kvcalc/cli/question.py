@@ -81,7 +81,7 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
         given = {**given, "kv_dtype": started.engine.packed[packed]}
         stated = stated._replace(knobs={**stated.knobs, "packed": packed})
     size = measure(request_of(model, given, stated.options))
-    question = Question(size.request, size.placement, started.version, stated.knobs)
+    question = Question(size.request, size.placement, started.version, stated.knobs).counted()
     reservation = reserve(started.engine, question)
     capacity = reservation.plan.capacity
     holding = Holding(

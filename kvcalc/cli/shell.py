@@ -56,9 +56,15 @@ def emit(
             print(f"kvcalc: warning: {escape(warning)}", file=sys.stderr)
     match output.form:
         case "table":
-            from kvcalc.render import table
+            answer = report()
+            if all(section.keys for section in answer.sections):
+                from kvcalc.render import columns
 
-            write(table.render(report(), output.units))
+                write(columns.render(answer, output.units))
+            else:
+                from kvcalc.render import table
+
+                write(table.render(answer, output.units))
         case "plain":
             from kvcalc.render import plain
 

@@ -13,8 +13,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kvcalc.report import Bytes, Cell, Count, Part, Report, Section
-from kvcalc.units import Units, format_bytes
+from kvcalc.render.columns import cell_texts
+from kvcalc.report import Bytes, Cell, Part, Report, Section
+from kvcalc.units import Units
 
 __all__ = ["console_for", "render"]
 
@@ -80,12 +81,9 @@ def _explanation(section: Section) -> Iterator[RenderableType]:
 
 
 def _table(section: Section, units: Units, width: int) -> Table:
-    section = _narrowed(section, units, width)
     columns = [[row[i] for row in section.rows] for i in range(len(section.columns))]
     heads = [section.columns[0] or section.title, *section.columns[1:]]
     form = _widest_form(heads, columns, units, width)
-    if section.keys and form == "stacked":  # one line for each
-        form = "short"
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=any(section.columns))
     drawn = [_column(cells, units, form) for cells in columns]
     for head, cells, texts in zip(heads, columns, drawn, strict=True):
@@ -95,27 +93,12 @@ def _table(section: Section, units: Units, width: int) -> Table:
         table.add_column(
             Text(heading, "bold"),
             justify="right" if amounts else "left",
-            no_wrap=amounts or section.keys,
+            no_wrap=amounts,
             overflow="fold",
         )
     for row in zip(*drawn, strict=True):
         table.add_row(*row)
     return table
-
-
-def _narrowed(section: Section, units: Units, width: int) -> Section:
-    """A section whose cells do not wrap, with as many of its columns as the width allows."""
-    kept = list(range(len(section.columns)))
-
-    def needed() -> int:
-        columns = [[section.columns[i], *(_pair(row[i], units) for row in section.rows)] for i in kept]
-        return sum(max(len(cell if isinstance(cell, str) else cell[0]) for cell in cells) + _GAP for cells in columns)
-
-    for column in section.drop:
-        if needed() - _GAP > width:
-            kept.remove(column)
-    rows: list[tuple[Cell, ...]] = [tuple(row[i] for i in kept) for row in section.rows]
-    return section._replace(columns=tuple(section.columns[i] for i in kept), rows=rows)
 
 
 def _amounts(cells: Sequence[Cell]) -> bool:
@@ -142,7 +125,7 @@ def _broken(head: str, width: int) -> str:
 def _widest_form(heads: Sequence[str], columns: Sequence[Sequence[Cell]], units: Units, width: int) -> Form:
     """The first form whose amounts leave the labels enough room: their whole width, or a dozen columns for stacked."""
     labels = [
-        max(len(head), *(len(_pair(cell, units)) for cell in cells))
+        max(len(head), *(len(cell_texts(cell, units)) for cell in cells))
         for head, cells in zip(heads, columns, strict=True)
         if not _amounts(cells)
     ]
@@ -156,7 +139,7 @@ def _widest_form(heads: Sequence[str], columns: Sequence[Sequence[Cell]], units:
 
 def _column(cells: Sequence[Cell], units: Units, form: Form) -> list[Text]:
     """The cells of a column; amounts in one line are aligned as two columns of their own."""
-    pairs = [_pair(cell, units) for cell in cells]
+    pairs = [cell_texts(cell, units) for cell in cells]
     human, exact = (max((len(pair[i]) for pair in pairs if isinstance(pair, tuple)), default=0) for i in (0, 1))
     texts = []
     for pair in pairs:
@@ -170,16 +153,6 @@ def _column(cells: Sequence[Cell], units: Units, form: Form) -> list[Text]:
             case (amount, _), _:
                 texts.append(Text(amount, "bold"))
     return texts
-
-
-def _pair(cell: Cell, units: Units) -> tuple[str, str] | str:
-    """An amount for people and to the byte, the second empty where the first says it all."""
-    if isinstance(cell, str):
-        return cell
-    if isinstance(cell, Count):
-        return cell.text
-    human, exact = format_bytes(cell.amount, units), f"{cell.amount:,} B"
-    return (human, "") if human == exact else (human, exact)
 
 
 def _marked(section: Section, report: Report, console: Console) -> Section:

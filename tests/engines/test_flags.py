@@ -13,9 +13,11 @@ FLAGS = Flags(
         Flag("model", ("-m", "--model"), word),
         Flag("unified", ("-kvu", "--kv-unified"), env=("ARG_KV_UNIFIED",)),
         Flag("unified", ("--no-kv-unified",), constant=False),
+        Flag("flash", ("-fa",), word, bare="on"),
     ),
     words=frozenset({"--temp", "-ngl"}),
     switches=frozenset({"--verbose"}),
+    underscores=True,
 )
 
 
@@ -70,6 +72,18 @@ def test_a_flag_that_is_not_known_is_named_and_takes_its_word() -> None:
     assert dict(read.values) == {"context": 4096, "model": "x"}
     assert read.others == ("prompt",)
     assert [warning.split(" of ")[0] for warning in read.warnings] == ["'--new 7'", "'--other'"]
+
+
+def test_a_flag_may_stand_without_its_word() -> None:
+    """Where older versions had a switch: a flag behind it, or nothing, is not its word."""
+    assert values("-fa", "-c", "1") == {"flash": "on", "context": 1}
+    assert values("-fa") == {"flash": "on"}
+    assert values("-fa", "off", "-c", "1") == {"flash": "off", "context": 1}
+
+
+def test_underscores_may_stand_for_hyphens_in_long_names() -> None:
+    """Not in their words, and not in short names."""
+    assert values("--ctx_size", "1", "--model", "a_b") == {"context": 1, "model": "a_b"}
 
 
 @pytest.mark.parametrize(

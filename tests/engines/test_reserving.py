@@ -56,6 +56,13 @@ def test_a_rule_without_effect_is_not_listed() -> None:
     assert [d.rule for d in reservation(context=200).differences] == [DOUBLED]
 
 
+def test_equal_caches_are_counted_once_for_many_questions() -> None:
+    """A fit asks for many numbers of tokens: the counts are kept, and the bytes are those of each question."""
+    question = reservation(context=100).question
+    assert held(question.counted().at(2, 300)) == held(question.at(2, 300))
+    assert [(each.copies, each.exact) for each in held(question.counted().at(2, 300))] == [(5, 2 * 2560 * 300)]
+
+
 def test_replicas_with_fewer_sequences_are_counted_as_such() -> None:
     """Five sequences on two replicas are 3 and 2; the fullest GPU holds 3."""
     found = reservation(context=100, batch=5, dp=2)

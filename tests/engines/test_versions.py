@@ -49,3 +49,9 @@ def test_what_is_no_version_is_refused(text: str) -> None:
     """One line that names the option."""
     with pytest.raises(KvcalcError, match="--engine: expected a version"):
         parse(text, "--engine")
+
+
+def test_a_version_that_is_no_build_is_refused_where_builds_are_counted() -> None:
+    """llama.cpp 0.1.2 is not older than its build 9496, and nothing says which build it is."""
+    with pytest.raises(KvcalcError, match=r"expected a build of llama\.cpp such as b9496, got '0\.1\.2'"):
+        pick((Row("b1"), Row("b9496")), "0.1.2", "llama.cpp")
