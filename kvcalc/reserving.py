@@ -138,8 +138,6 @@ class Asked(NamedTuple):
 
     options: Mapping[str, object] = {}
     knobs: Mapping[str, object] = {}
-    utilization: Share | None = None
-    kv_memory: int | None = None
     warnings: tuple[str, ...] = ()
 
 
