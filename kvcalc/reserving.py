@@ -139,6 +139,8 @@ class Asked(NamedTuple):
     options: Mapping[str, object] = {}
     knobs: Mapping[str, object] = {}
     warnings: tuple[str, ...] = ()
+    utilization: Share | None = None
+    kv_memory: int | None = None
 
 
 def model_flag(program: str, read: Read) -> str | None:  # noqa: ARG001 - one signature for all engines
