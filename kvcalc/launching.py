@@ -1,13 +1,14 @@
 """Engines found by their names and programs, and a launch command understood as the engine would. Nothing is run."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import NamedTuple
 
 from kvcalc import engines
 from kvcalc.errors import KvcalcError, escape, nearest, shown
+from kvcalc.finding import entries
 from kvcalc.flags import Read, read_flags
 from kvcalc.reserving import Engine
 from kvcalc.versions import Version, pick
@@ -30,12 +31,17 @@ class Launch(NamedTuple):
 
     @property
     def model(self) -> str | None:
-        """The model that the command names."""
-        return self.engine.model_of(self.program, self.read)
+        """The model that the command names, as MODEL may be given."""
+        model = self.engine.model_of(self.program, self.read)
+        if model is None or self.engine.named is None:
+            return model
+        return self.engine.named(model, [entry.name for entry in entries()])
 
 
 def _module_names() -> list[str]:
-    return [module.name for module in iter_modules(engines.__path__) if not module.name.startswith("_")]
+    # As pkgutil would list them, whose import costs as much as an engine's.
+    files = (name.partition(".") for folder in engines.__path__ for name in os.listdir(folder))
+    return sorted(name for name, _, ending in files if ending == "py" and not name.startswith("_"))
 
 
 def _load(module: str) -> Engine:
@@ -75,7 +81,11 @@ def launch(engine: str | None, words: Sequence[str] | None) -> Launch:
                 f"such as {' or '.join(e.flags.programs[0] for e in all_engines() if e.flags.programs)}; "
                 "before flags alone, name the engine: --engine NAME",
             )
-        started = _Started(stated, "", tuple(words or ()), {})
+        flags, env = list(words or ()), {}
+        while flags and (assignment := _ASSIGNMENT.fullmatch(flags[0])):
+            env[assignment[1]] = assignment[2]
+            del flags[0]
+        started = _Started(stated, "", tuple(flags), env)
     row, warning = pick(started.engine.versions, version or None, started.engine.name)
     read = read_flags(started.words, started.engine.flags, started.env, started.engine.name)
     warnings = (*read.warnings, *([warning] if warning else ()))

@@ -5,7 +5,7 @@ sums over layers, stages and replicas, and the differences by rule, are made her
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from kvcalc.errors import KvcalcError
@@ -83,9 +83,11 @@ class Plan(NamedTuple):
     """The reservation of one replica. It depends on no budget.
 
     `capacity`, of engines with one pool for all sequences, takes the bytes that each GPU has for the cache; `holds`
-    says whether such a budget is enough for what was asked, where that is more than a comparison of bytes. `values`
-    are the engine's own keys of JSON, `facts` what was assumed or follows from flags, in words for people,
-    `log` the lines in which the engine reports these numbers.
+    says whether such a budget is enough for what was asked, where that is more than a comparison of bytes.
+    `peak` are bytes of the fullest GPU that are held for a while, where those are more than in the end, and must fit.
+    `most_sequences` is what one instance takes where that depends on the model or on flags. `values` are the engine's
+    own keys of JSON, `facts` what was assumed or follows from flags, in words for people, `log` the lines in which the
+    engine reports these numbers.
     """
 
     charges: tuple[Charge, ...]
@@ -95,10 +97,17 @@ class Plan(NamedTuple):
     log: tuple[str, ...] = ()
     capacity: Callable[[int], Capacity] | None = None
     holds: Callable[[int], bool] | None = None
+    peak: int = 0
+    most_sequences: int | None = None
+
+    @property
+    def needed(self) -> int:
+        """Bytes that the fullest GPU must have."""
+        return max(rank_bytes(self), self.peak)
 
     def fits(self, budget: int) -> bool:
         """Whether a budget for each GPU is enough."""
-        return rank_bytes(self) <= budget if self.holds is None else self.holds(budget)
+        return self.needed <= budget if self.holds is None else self.holds(budget)
 
 
 Group: TypeAlias = tuple[int, Cache, Cache, int]  # stage, one rank's part of a cache, the whole cache, copies
@@ -158,12 +167,12 @@ class Engine(NamedTuple):
     """One engine: everything that the command line, the answers and the documentation need to know of it.
 
     `formats` are the KV dtypes that it has, by our names. `asked` turns what its command line says into options and
-    settings; it takes the program ("" for flags alone) and needs the model, whose limit may be a default.
-    `model_of` finds the model that a command names. `most_sequences` is what one instance can hold. `utilization`
-    is the share of a GPU's memory that it takes by default, given the question and that memory in bytes. `overhead`
-    is the least and the most that it takes beside weights and cache, where nobody has measured it: an estimate,
-    which gives a range. `packed`: KV formats of this engine alone, with the plain one whose elements they have; the
-    name is the setting `packed`.
+    settings; it takes the program ("" for flags alone) and needs the model, whose limit may be a default. `model_of`
+    finds the model that a command names; `named` turns an engine's own name for it into one of the presets' names, or
+    whatever MODEL may be. `most_sequences` is what one instance can hold. `utilization` is the share of a GPU's memory
+    that it takes by default, given the question and that memory in bytes. `overhead` is the least and the most that it
+    takes beside weights and cache, where nobody has measured it: an estimate, which gives a range. `packed`: KV formats
+    of this engine alone, with the plain one whose elements they have; the name is the setting `packed`.
     """
 
     name: str
@@ -177,6 +186,7 @@ class Engine(NamedTuple):
     utilization: Callable[[Question, int], Share] = whole
     overhead: tuple[int, int] | None = None
     packed: Mapping[str, str] = {}
+    named: Callable[[str, Sequence[str]], str] | None = None
 
 
 class Held(NamedTuple):

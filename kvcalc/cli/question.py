@@ -85,9 +85,9 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
     reservation = reserve(started.engine, question)
     capacity = reservation.plan.capacity
     holding = Holding(
-        reservation.reserved_per_gpu,
+        reservation.plan.needed,
         lambda sequences, tokens, free: started.engine.plan(question.at(sequences, tokens)).fits(free),
-        started.engine.most_sequences,
+        reservation.plan.most_sequences or started.engine.most_sequences,
         None if capacity is None else lambda free: capacity(free).tokens,
     )
     warnings = (*started.warnings, *stated.warnings, *reservation.plan.warnings)

@@ -1,63 +1,215 @@
-"""MLX-LM: growing arrays, in blocks of 256 tokens."""
+"""MLX-LM: arrays that grow as tokens come. Rules were read in mlx-lm 0.32.2, and run there on a CPU."""
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from kvcalc.engines._mlx_caches import Pair, Run, pair_of, state_bytes
+from kvcalc.engines._mlx_flags import FLAGS, Settings, asked, settings
+from kvcalc.engines._mlx_growth import moments
+from kvcalc.engines._mlx_models import EXACT, Family, family_of
 from kvcalc.errors import KvcalcError
 from kvcalc.explain import cache_name
-from kvcalc.flags import Flag, Flags, Read, word
-from kvcalc.model import Attention, Model
-from kvcalc.reserving import Asked, Charge, Engine, Held, Plan, Question, Rule, Step, held, without_tp
-from kvcalc.units import ceil_div, parse_integer
+from kvcalc.model import Attention, Cache, Indexer, Latent, Model, Recurrent, Shared
+from kvcalc.reserving import Charge, Engine, Held, Plan, Question, Rule, Step, held, without_tp
+from kvcalc.units import many
 
 __all__ = ["ENGINE"]
 
 
 class Version(NamedTuple):
-    """What changed between versions."""
+    """mlx-lm has one version whose rules were read."""
 
     name: str
 
 
 VERSIONS = (Version("0.32.2"),)
 
-_BLOCKS = Rule("whole blocks of 256 tokens", "mlx-lm 0.32.2, models/cache.py: KVCache.step")
+_CACHE = "mlx-lm 0.32.2, models/cache.py: "
+_DTYPE = Rule("in the model's dtype", _CACHE + "arrays take the dtype of the keys and values that are written")
+_EXPANDED = Rule("expanded latents", "mlx-lm 0.32.2, models/deepseek_v2.py and minicpm3.py: keys and values by head")
+_INDEX = Rule("zeros beside index keys", "mlx-lm 0.32.2, models/deepseek_v32.py: Indexer, cache.values")
+_COPIES = Rule("shared layers stored", "mlx-lm 0.32.2, models/hunyuan.py: Attention, cache.update_and_fetch")
+_WINDOW = Rule("window ignored", _CACHE + "make_prompt_cache; models/llama.py: layer_types")
+_BLOCKS = Rule("whole blocks of 256 tokens", _CACHE + "KVCache.update_and_fetch")
+_RING = Rule("blocks up to the window", _CACHE + "RotatingKVCache")
+_MOST = Rule("--max-kv-size", _CACHE + "make_prompt_cache, RotatingKVCache")
+_CHUNK = Rule("a block beside the chunk", _CACHE + "ChunkedKVCache.maybe_trim_front")
+_BITS = Rule("quantised in groups", _CACHE + "QuantizedKVCache; generate.py: maybe_quantize_kv_cache")
+_STATE = Rule("state in its own dtype", "mlx-lm 0.32.2, models/mamba.py, ssm.py, gated_delta.py, recurrent_gemma.py")
 
 
 def plan(question: Question) -> Plan:
+    """Raises KvcalcError where MLX-LM has no such cache, or none whose rules were read."""
+    run = _run(question)
+    charges = []
+    held_at = [0] * len(run.at)
+    for each in held(question):
+        charge, sizes = _charge(each, run)
+        if charge.bytes or charge.exact:
+            charges.append(charge)
+        held_at = [total + size for total, size in zip(held_at, sizes, strict=True)]
+    most, end = max(held_at), run.end
+    values = {
+        "prompt_tokens": end.read + 1,
+        "generated_tokens": end.tokens - end.read - 1,
+        "prefill_step_size": end.chunk,
+        "peak_bytes_per_gpu": most,
+    }
+    return Plan(
+        tuple(charges),
+        values,
+        tuple(_facts(run, most, held_at[-1])),
+        tuple(_warnings(run)),
+        peak=most,
+        most_sequences=_most_sequences(question.request.model, run.settings),
+    )
+
+
+def _run(question: Question) -> Run:
+    request, use = question.request, settings(question.knobs)
+    family = family_of(request.model)
+    _check_layout(question, use)
+    windows = _windows(request.model, family)
+    _check_options(request.model, use, family, windows)
+    # A checkpoint's declared KV format is not read; a format that is asked for is the one that the model runs in.
+    k, v = (request.model.dtype if auto else own for own, auto in zip(request.widths[:2], request.auto, strict=True))
+    if k != v:
+        raise KvcalcError("--k-dtype: keys and values have one dtype in MLX-LM, the model's", "use --kv-dtype")
+    generated = min(use.max_tokens, request.context - 1)
+    start = None if use.kv_bits is None or family.packed else use.quantized_kv_start
+    at = moments(request.context, request.context - generated - 1, use.prefill_step_size, start)
+    return Run(family, use, k, windows, tuple(at), question.sequences)
+
+
+def _windows(model: Model, family: Family) -> frozenset[Cache]:
+    """The windows and chunks that MLX-LM keeps; other layers have every token."""
+    caches = [c for c in model.distinct_caches if isinstance(c, Attention)]
+    kept = family.windows == "all" or (family.windows == "listed" and any(c.reach == "full" for c in caches))
+    return frozenset(c for c in caches if kept and c.reach in {"sliding", "chunked"})
+
+
+def _check_layout(question: Question, use: Settings) -> None:
     without_tp(question, "mlx")
-    return Plan(tuple(_charge(each, question) for each in held(question)))
+    if question.request.layout.pp > 1:
+        raise KvcalcError("--pp: how MLX-LM cuts a model into stages was not read", "use --dp")
+    most = _most_sequences(question.request.model, use)
+    if question.sequences > most:
+        together = "one sequence at a time" if most == 1 else f"at most {most:,} sequences together"
+        raise KvcalcError(f"--batch: MLX-LM decodes {together} here, got {question.sequences:,}", "use --dp")
 
 
-def _charge(each: Held, question: Question) -> Charge:
+def _most_sequences(model: Model, use: Settings) -> int:
+    """Caches of one length that start together grow as one does (BatchKVCache, BatchRotatingKVCache).
+
+    ChunkedKVCache has none for many; the server takes quantised ones one by one, mlx_lm.generate and chat any.
+    """
+    chunks = any(isinstance(c, Attention) and c.reach == "chunked" for c in model.distinct_caches)
+    alone = chunks or use.kv_bits or use.max_kv_size or use.program in {"generate", "chat"}
+    return 1 if alone else use.decode_concurrency
+
+
+def _check_options(model: Model, use: Settings, family: Family, windows: frozenset[Cache]) -> None:
+    """Refuse what MLX-LM fails at, and what depends on more than the type."""
+    layers = [cache for layer in model.distinct_layers for cache in layer]
+    if family.index_values and sum(isinstance(c, Latent) for c in layers) > sum(isinstance(c, Indexer) for c in layers):
+        raise KvcalcError(
+            f"model_type: MLX-LM's {model.model_type} has an indexer in every layer, and this model does not",
+            EXACT,
+        )
+    if use.max_kv_size and family.own is None:
+        raise KvcalcError(
+            f"--max-kv-size: MLX-LM heeds it where {model.model_type} stands inside another type, and not where alone",
+            "leave it out",
+        )
+    if use.kv_bits is None or family.packed:
+        return
+    ring = (use.max_kv_size and not family.own) or any(
+        isinstance(c, Attention) and c.reach == "sliding" for c in windows
+    )
+    latent = any(isinstance(c, Latent) for c in layers) and not family.expanded
+    if ring or latent or not family.quantises:
+        what = "rotating caches" if ring else "latents" if latent else f"what {model.model_type} attends to"
+        raise KvcalcError(f"--kv-bits: MLX-LM {VERSIONS[-1].name} cannot quantise {what}, and fails", "leave it out")
+
+
+def _charge(each: Held, run: Run) -> tuple[Charge, list[int]]:
+    """What equal caches take in the end, and at each moment."""
+    copies = each.copies * run.sequences
+    if isinstance(each.cache, Recurrent):
+        state = copies * state_bytes(each.cache, run)
+        charge = _charged(each, [(_STATE, state)], (("state_bytes", state),), "whatever the context")
+        return charge, [state] * len(run.at)
+    pair = pair_of(each.cache, run)
+    if pair is None:
+        return _charged(each, [], (), "nothing of its own"), [0] * len(run.at)
+    sizes = [pair.bytes(at, run) for at in run.at]
+    k, v = (copies * size for size in sizes[-1])
+    parts = (("index_bytes", k + v),) if isinstance(each.cache, Indexer) else (("k_bytes", k), ("v_bytes", v))
+    elements = f"{sum(pair.elements):,} elements"
+    width = (
+        f"in {run.settings.kv_bits} bits" if run.end.quantised and pair.quantises else f"x {run.dtype.block_bytes} B"
+    )
+    how = f"{many(copies, 'cache')} x {pair.capacity(run.end):,} tokens x {elements} {width}"
+    return _charged(each, [*_steps(each, pair, run), (_BITS, k + v)], parts, how), [copies * (k + v) for k, v in sizes]
+
+
+def _steps(each: Held, pair: Pair, run: Run) -> Iterator[tuple[Rule, int]]:
+    """From the exact size, one rule at a time, to the arrays before they are quantised."""
+    copies, size = each.copies * run.sequences, run.dtype.block_bytes
+    tokens = run.end.tokens
+    elements = copies * sum(pair.elements) * size  # bytes a token
     match each.cache:
-        case Attention(reach="full"):
-            tokens = ceil_div(question.request.context, 256) * 256
-            size = each.exact // question.request.context * tokens
-            return Charge(
-                cache_name(each.cache),
-                each.copies,
-                each.exact,
-                (Step(_BLOCKS, size),),
-                (("k_bytes", size // 2), ("v_bytes", size // 2)),
-                f"{tokens} tokens",
-                each.stage,
-            )
+        case Attention(span=span):
+            kept = min(tokens, span) if span is not None else tokens
+            yield _DTYPE, kept * elements
+            if span is not None and pair.span != span:
+                yield _WINDOW, tokens * elements
+        case Latent(rank=rank, rope=rope):
+            yield _DTYPE, copies * tokens * (rank + rope) * size
+            yield _EXPANDED, tokens * elements
+        case Indexer(dim=dim):
+            yield _DTYPE, copies * tokens * dim * size
+            yield _INDEX, tokens * elements
+        case Shared():
+            yield _COPIES, tokens * elements
         case _:
-            raise KvcalcError("not yet")
+            raise AssertionError
+    rules = {"whole": _BLOCKS, "chunks": _CHUNK, "ring": _MOST if pair.span == run.settings.max_kv_size else _RING}
+    yield rules[pair.grows], pair.capacity(run.end) * elements
 
 
-def asked(program: str, read: Read, model: Model) -> Asked:  # noqa: ARG001
-    return Asked(knobs={k: v for k, v in read.values.items() if k != "model"})
+def _charged(each: Held, steps: Iterable[tuple[Rule, int]], parts: tuple[tuple[str, int], ...], how: str) -> Charge:
+    """A charge without the steps that change nothing."""
+    kept: list[Step] = []
+    before = each.exact
+    for rule, amount in steps:
+        if amount != before:
+            kept.append(Step(rule, amount))
+        before = amount
+    return Charge(cache_name(each.cache), each.copies, each.exact, tuple(kept), parts, how, each.stage)
 
 
-ENGINE = Engine(
-    "mlx",
-    VERSIONS,
-    plan,
-    ("fp32", "fp16", "bf16"),
-    Flags(
-        ("mlx_lm.generate", "mlx_lm generate"),
-        (Flag("model", ("--model",), word), Flag("kv_bits", ("--kv-bits",), parse_integer)),
-    ),
-    asked,
-)
+def _facts(run: Run, most: int, end: int) -> Iterator[str]:
+    at, use = run.end, run.settings
+    generated = at.tokens - at.read - 1
+    yield f"a prompt of {at.read + 1:,} tokens in chunks of {at.chunk:,}, then {generated:,} generated (--max-tokens)"
+    if most > end:
+        yield f"up to {most:,} B before the last token, which is what must fit"
+    if use.kv_bits and not run.family.packed and not at.quantised:
+        yield f"nothing is quantised below {use.quantized_kv_start:,} tokens (--quantized-kv-start)"
+    if run.sequences > 1:
+        yield f"{run.sequences:,} sequences of one length that start together"
+    if use.program == "chat":
+        yield "one turn: a later prompt is appended to what the cache holds"
+    if use.program == "server":
+        yield "mlx_lm.server also keeps the caches of finished requests (--prompt-cache-size), which are not counted"
+
+
+def _warnings(run: Run) -> Iterator[str]:
+    if run.settings.max_kv_size and run.family.own:
+        yield "--max-kv-size changes nothing: MLX-LM heeds it only for models without a make_cache of their own"
+    if run.settings.kv_bits and run.family.packed:
+        yield "--kv-bits changes nothing: MLX-LM passes over the caches of layers that have more than one"
+
+
+ENGINE = Engine("mlx", VERSIONS, plan, ("fp32", "fp16", "bf16"), FLAGS, asked)

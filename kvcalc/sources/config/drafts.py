@@ -4,14 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kvcalc.errors import shown
 from kvcalc.notation import Names
-from kvcalc.sources.config.lookup import Config
+from kvcalc.sources.config.lookup import DRAFTS, Config
 
 __all__ = ["Draft", "appended", "at_indices", "listed", "none", "patterned", "repeated"]
 
 Draft = Callable[[Config, Mapping[str, Names]], list[Names]]
 
-# The first stated counts: MiniMax-M3 says 1 here and 7 modules, EXAONE 4.5 says both of the first and the third.
-_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "_num_mtp_layers", "num_mtp_layers", "num_mtp_modules")
 _MOST = 64
 
 
@@ -21,7 +19,7 @@ def none(config: Config, words: Mapping[str, Names]) -> list[Names]:  # noqa: AR
 
 
 def _count(config: Config) -> int:
-    key, _ = config.get(*_KEYS)
+    key, _ = config.get(*DRAFTS)
     count = config.integer(key, low=0) or 0
     each = config.integer("mtp_transformer_layers", low=0)
     if key == "num_mtp_modules" and each is not None:  # MiniMax-M2: three modules of one layer
@@ -84,7 +82,9 @@ def at_indices(key: str, word: str, others: str) -> Draft:
     """Inkling: the indices of the sliding ones among the draft layers."""
 
     def draft(config: Config, words: Mapping[str, Names]) -> list[Names]:
-        chosen = set(config.integers(key) or [])
-        return [words[word if i in chosen else others] for i in range(_count(config))]
+        count = _count(config)
+        config.ignore(key)
+        chosen = config.indices(key, 0, count - 1) if count else None
+        return [words[word if i in (chosen or []) else others] for i in range(count)]
 
     return draft

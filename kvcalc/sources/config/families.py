@@ -22,8 +22,8 @@ __all__ = ["FAMILIES", "PLAIN", "family_of"]
 _SLIDING = {"sliding": n.sliding}
 _NO_ROPE = ("no_rope_layers", "no_rope_layer_interval")  # of no consequence beside a list of layers
 
-# Every layer keeps the keys and values of every token.
-PLAIN = Family(k.all_of("full"), caches={})
+# Every layer keeps the keys and values of every token; a list of layers may say so.
+PLAIN = Family(k.as_listed(k.all_of("full")), {"full": ("full",)}, caches={})
 
 
 def _listed(otherwise: k.Kinds) -> Family:
@@ -38,7 +38,11 @@ _EVERY_6TH = _listed(k.every(6, "sliding_window_pattern", "_sliding_window_patte
 _ALTERNATE = _listed(k.cycle("sliding", "full"))
 
 _LATENT = Family(
-    k.all_of("full"), {"full": ("latent",)}, n.latent_heads, {"latent": n.latent}, draft=drafts.repeated("latent")
+    k.as_listed(k.all_of("full")),
+    {"full": ("latent",)},
+    n.latent_heads,
+    {"latent": n.latent},
+    draft=drafts.repeated("latent"),
 )
 _INDEXED_WORDS: Mapping[str, Names] = {"indexed": ("latent", "indexer"), "full": ("latent",)}
 # What a draft layer of these holds was seen in GLM-5.1, whose weights of that layer have an indexer.
@@ -49,10 +53,12 @@ _INDEXED = _LATENT._replace(
     draft=drafts.repeated("latent", "indexer"),
 )
 
-_GEMMA4 = Family(k.as_listed(k.every(6)), caches={"sliding": n.sliding, "full": s.gemma4_full}, share=s.gemma_sharing)
+_GEMMA4 = Family(
+    y.full_at_last(k.as_listed(k.every(6))), caches={"sliding": n.sliding, "full": s.gemma4_full}, share=s.gemma_sharing
+)
 
 _MAMBA2_WORDS: Mapping[str, Names] = {"full": ("full",), "linear": ("mamba2",), NONE: ()}
-_BAMBA_STATE = n.mamba2(("mamba_n_heads",), ("mamba_d_head",))
+_BAMBA_STATE = n.mamba2(("mamba_n_heads",), ("mamba_d_head",), n.expanded)
 _NEMOTRON_LETTERS = {"M": "linear", "*": "full", "-": NONE, "E": NONE}
 
 _DELTANET = Family(
@@ -61,12 +67,19 @@ _DELTANET = Family(
     caches={"deltanet": n.deltanet},
 )
 _LIGHTNING = Family(
-    k.as_listed(k.as_flagged("attn_type_list", ("linear", "full"), k.cycle("full", "linear"))),
+    k.as_listed(k.as_flagged("attn_type_list", ("linear", "full")), beside=("attn_type_list",)),
     {"full": ("full",), "linear": ("lightning",)},
     caches={"lightning": n.lightning},
 )
+# The class of transformers has a layout of its own for a file without any list (MiniMaxConfig); the remote code that
+# the published models came with has none.
+_LIGHTNING_CLASS = _LIGHTNING._replace(
+    kinds=k.as_listed(
+        k.as_flagged("attn_type_list", ("linear", "full"), k.cycle("full", "linear")), beside=("attn_type_list",)
+    )
+)
 _SPARSE = Family(
-    k.as_listed(y.m3_layers),
+    k.as_listed(y.m3_layers, beside=("sparse_attention_config",)),
     {"full": ("full",), "indexed": ("full", "indexer")},
     caches={"indexer": h.m3_indexer},
     draft=drafts.repeated("full", "indexer"),
@@ -78,21 +91,21 @@ _STEP = Family(
     draft=drafts.appended("layer_types", "sliding", lambda word: k.SPELLINGS.get(str(word), str(word))),
 )
 _V4 = Family(
-    k.as_listed(k.ratios),
+    k.as_listed(y.ratios, beside=("compress_ratios",)),
     {"0": ("window",), "sliding": ("window",), "4": ("window", "csa"), "128": ("window", "hca")},
     h.v4_heads,
     {"window": h.v4_window, "csa": h.compressed(4), "hca": h.compressed(128)},
     draft=drafts.appended("compress_ratios", "0", str),
 )
 _LLAMA4 = Family(
-    k.as_listed(k.no_rope), caches={"chunked": n.chunked}, ignored=("no_rope_layer_interval", "no_rope_layers")
+    k.as_listed(y.no_rope), caches={"chunked": n.chunked}, ignored=("no_rope_layer_interval", "no_rope_layers")
 )
-_GROK = PLAIN._replace(kinds=k.windowed(k.every(1, "global_attn_every_n")), caches=_SLIDING)
+_GROK = PLAIN._replace(kinds=k.windowed(k.every(1, "global_attn_every_n")), words=ATTENTION, caches=_SLIDING)
 _CROSS_LAYER = PLAIN._replace(share=s.cross_layer_sharing)
 _FALCON = PLAIN._replace(top=s.falcon_heads)
 _RWKV = Family(k.all_of("linear"), {"linear": ("rwkv",)}, n.nothing, {"rwkv": n.rwkv}, drafts.none)
 _LFM = Family(
-    k.as_listed(k.at_indices("full_attn_idxs", "full", "conv", without="full")),
+    k.as_listed(k.at_indices("full_attn_idxs", "full", "conv", without="full"), beside=("full_attn_idxs",)),
     {"full": ("full",), "conv": ("shortconv",)},
     caches={"shortconv": n.shortconv},
     ignored=("full_attn_idxs", "num_heads"),
@@ -102,8 +115,20 @@ _LAGUNA_CACHES = {"full": s.heads_of_layers(), "sliding": s.heads_of_layers(n.sl
 
 
 def _mla_or_plain(config: Config) -> Family:
-    """DeepSeek: the smallest models have ordinary attention, and say so with a null rank or `use_mla: false`."""
-    return _LATENT if config.flag("use_mla", default=True) and config.get("kv_lora_rank")[1] else PLAIN
+    """DeepSeek: the smallest models have ordinary attention, and say so with a null rank and `use_mla: false`.
+
+    The class of transformers knows no such model, vLLM goes by the rank and the widths of the heads (deepseek_v2.py),
+    the remote code by the flag: a file in which those do not say the same is refused.
+    """
+    if config.data.get("kv_lora_rank", "") is not None:
+        return _LATENT
+    config.ignore("kv_lora_rank")
+    if config.flag("use_mla"):
+        config.expected("false beside a kv_lora_rank of null", "use_mla")
+    for key in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"):
+        if config.data.get(key):
+            config.expected("nothing beside a kv_lora_rank of null", key)
+    return PLAIN
 
 
 # Model types that lay caches out in a way of their own, or state numbers in one.
@@ -118,7 +143,8 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     "qwen2_moe": _listed(k.by_window_layers(lambda i, most: i < most and i % 2 == 0)),
     **dict.fromkeys(("gemma2", "vaultgemma", "gpt_oss"), _ALTERNATE),
     **dict.fromkeys(("gemma3_text",), _EVERY_6TH),
-    **dict.fromkeys(("olmo3", "exaone4", "exaone_moe", "exaone4_5_text"), _EVERY_4TH),
+    **dict.fromkeys(("exaone4", "exaone_moe", "exaone4_5_text"), _EVERY_4TH),
+    "olmo3": _listed(k.every(4)),
     # Command R7B also says "layer_switch": 4 and "order_of_interleaved_layers": "local_attn_first".
     "cohere2": _EVERY_4TH._replace(ignored=("layer_switch", "order_of_interleaved_layers")),
     **dict.fromkeys(("cwm", "granite_swa", "granitemoe_swa"), _listed(k.cycle("full", *["sliding"] * 3))),
@@ -131,10 +157,12 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     "flint": _listed(y.flint_layers),
     "smollm3": _listed(y.smol_layers)._replace(ignored=_NO_ROPE),
     "laguna": _listed(k.all_of("full"))._replace(caches=_LAGUNA_CACHES),
-    "gpt_neo": Family(k.windowed(k.local_and_global), caches=_SLIDING, ignored=("attention_layers",)),
+    "gpt_neo": Family(k.windowed(y.local_and_global), caches=_SLIDING, ignored=("attention_layers",)),
     "mimo_v2_flash": Family(
-        k.as_listed(k.as_flagged("hybrid_layer_pattern", ("full", "sliding"), y.mimo_layers)),
-        top=s.split_heads, caches={"sliding": s.mimo_sliding}, ignored=("attention_chunk_size", "hybrid_layer_pattern"),
+        k.as_listed(
+            k.as_flagged("hybrid_layer_pattern", ("full", "sliding"), y.mimo_layers), beside=("hybrid_layer_pattern",)
+        ),
+        top=s.split_heads, caches={"sliding": s.mimo_sliding}, ignored=("attention_chunk_size",),
     ),
     **dict.fromkeys(("step3p5", "step3p7"), _STEP),
     "llama4_text": _LLAMA4,
@@ -146,14 +174,16 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     **dict.fromkeys(("falcon", "RefinedWeb", "RefinedWebModel"), _FALCON),
     "gpt_bigcode": PLAIN._replace(top=s.bigcode_heads),
     "chatglm": PLAIN._replace(top=s.chatglm_heads),
-    **dict.fromkeys(("mpt", "dbrx"), PLAIN._replace(top=s.mpt_heads)),
+    "mpt": PLAIN._replace(top=s.mpt_heads),
+    "dbrx": PLAIN._replace(top=s.dbrx_heads),
     "phi3small": PLAIN._replace(ignored=("dense_attention_every_n_layers",)),  # block-sparse layers still keep all
     "openelm": PLAIN._replace(top=s.elm_size, caches={"full": s.elm_heads}),
     "deci": PLAIN._replace(top=s.queries_alone, caches={"full": s.deci_heads}),
     "nemotron-nas": Family(y.pruned_blocks, {"full": ("full",), "noop": ("noop",)}, s.queries_alone,
                            {"full": s.grouped_blocks, "noop": s.pruned}),
     "grok-1": _GROK,
-    "minimax_m2": PLAIN._replace(kinds=k.as_flagged("attn_type_list", ("lightning", "full"), k.all_of("full"))),
+    "minimax_m2": PLAIN._replace(kinds=k.as_listed(
+        k.as_flagged("attn_type_list", (None, "full"), k.all_of("full")), beside=("attn_type_list",))),
     # Latent attention, alone and with the indexers of sparse attention.
     **dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2"), _mla_or_plain),
     **dict.fromkeys(("axk1", "glm4_moe_lite", "minicpm3", "mistral4", "sarvam_mla", "youtu"), _LATENT),
@@ -167,18 +197,20 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     # Recurrent states, alone and between attention layers.
     "mamba": _MAMBA,
     "falcon_mamba": _MAMBA,
-    "mamba2": Family(k.all_of("linear"), _MAMBA2_WORDS, n.nothing, {"mamba2": n.mamba2(("num_heads",), ("head_dim",))}),
+    "mamba2": Family(k.all_of("linear"), _MAMBA2_WORDS, n.nothing,
+                     {"mamba2": n.mamba2(("num_heads",), ("head_dim",), n.expanded)}),
     **dict.fromkeys(("rwkv5", "rwkv6", "rwkv7"), _RWKV),
     "rwkv": _RWKV._replace(words={"linear": ("rwkv4",)}, caches={"rwkv4": n.rwkv4}),
     "jamba": Family(k.at_offset("attn_layer_period", "attn_layer_offset"),
                     {"full": ("full",), "linear": ("mamba1",)}, caches={"mamba1": n.mamba1}),
     "bamba": Family(k.at_indices("attn_layer_indices", "full", "linear", without="linear"), _MAMBA2_WORDS,
                     caches={"mamba2": _BAMBA_STATE}),
-    "falcon_h1": Family(k.all_of("both"), {"both": ("full", "mamba2")}, caches={"mamba2": _BAMBA_STATE}),
+    "falcon_h1": Family(k.all_of("both"), {"both": ("full", "mamba2")},
+                        caches={"mamba2": n.mamba2(("mamba_n_heads",), ("mamba_d_head",), n.state_width)}),
     "granitemoehybrid": Family(k.as_listed(k.all_of("linear"), "layer_types", "layers_block_type"), _MAMBA2_WORDS,
                                caches={"mamba2": _BAMBA_STATE}),
     "nemotron_h": Family(
-        k.lettered("hybrid_override_pattern", _NEMOTRON_LETTERS, y.block_types), _MAMBA2_WORDS,
+        k.lettered("hybrid_override_pattern", _NEMOTRON_LETTERS, y.block_types, y.BLOCK_LISTS), _MAMBA2_WORDS,
         caches={"mamba2": n.mamba2(("mamba_num_heads",), ("mamba_head_dim",))},
         draft=drafts.patterned(_NEMOTRON_LETTERS, k.SPELLINGS),
     ),
@@ -188,9 +220,11 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
                      {"mamba2": n.zamba2_state}),
     "recurrent_gemma": Family(y.griffin_layers, {"linear": ("rglru",), "sliding": ("sliding",)},
                               caches={"rglru": n.rglru, "sliding": n.sliding}),
-    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "olmo_hybrid"), _DELTANET),
-    **dict.fromkeys(("minimax", "minimax_text_01", "minimax_m1"), _LIGHTNING),
-    "kimi_linear": Family(k.numbered_from_one, {"full": ("latent",), "linear": ("kda",)}, n.latent_heads,
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), _DELTANET),
+    "olmo_hybrid": _DELTANET._replace(caches={"deltanet": h.olmo_deltanet}),
+    "minimax": _LIGHTNING_CLASS,
+    **dict.fromkeys(("minimax_text_01", "minimax_m1"), _LIGHTNING),
+    "kimi_linear": Family(y.numbered_from_one, {"full": ("latent",), "linear": ("kda",)}, n.latent_heads,
                           {"kda": n.kda, "latent": n.latent}, drafts.repeated("latent")),
     "bailing_hybrid": Family(k.as_listed(k.every(6, "layer_group_size", word="linear")),
                              {"full": ("latent",), "linear": ("kda",)}, n.latent_heads,
@@ -200,7 +234,8 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
                           words={**ATTENTION, "conv": ("shortconv",)},
                           caches={"shortconv": n.shortconv, "sliding": n.sliding}),
     "inkling_text": Family(
-        k.as_listed(y.inkling_layers), {"hybrid": ("full", "conv"), "hybrid_sliding": ("sliding", "sliding_conv")},
+        k.as_listed(y.inkling_layers, beside=("local_layer_ids",)),
+        {"hybrid": ("full", "conv"), "hybrid_sliding": ("sliding", "sliding_conv")},
         caches={"conv": h.inkling_conv("num_key_value_heads", "head_dim"), "sliding": h.inkling_sliding,
                 "sliding_conv": h.inkling_conv("swa_num_key_value_heads", "swa_head_dim")},
         draft=drafts.at_indices("mtp_local_layer_ids", "hybrid_sliding", "hybrid"),

@@ -39,13 +39,20 @@ def _bart_input(config: Config) -> Fields:
 
 
 def _t5_layers(config: Config) -> list[str]:
-    """T5: as many decoder layers as encoder layers where the file does not say (T5Config)."""
-    count = config.get("num_decoder_layers")[1]
-    return k.all_of("full", "num_decoder_layers" if count is not None else "num_layers")(config)
+    """T5: as many decoder layers as encoder layers where the file does not say (T5Config).
+
+    `num_hidden_layers` is another name of the encoder's, and comes too late to count for the decoder.
+    """
+    if config.get("num_decoder_layers")[1] is not None:
+        return k.all_of("full", "num_decoder_layers")(config)
+    counts = k.all_of("full", "num_layers")(config)
+    if config.integer("num_hidden_layers") not in (None, len(counts)):
+        config.expected(f"{len(counts)}, as num_layers says", "num_hidden_layers")
+    return counts
 
 
 def _t5_heads(config: Config) -> Fields:
-    queries = config.number("num_heads")
+    queries = config.number("num_heads", "num_attention_heads")
     return {"heads": queries, "kv_heads": queries, "head_dim": config.number("d_kv")}
 
 
@@ -61,7 +68,7 @@ def _whisper_cross(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG
 
 def _mllama_layers(config: Config) -> list[str]:
     """Llama 3.2 Vision: the layers listed look at the image alone; the layer count includes them."""
-    chosen = config.integers("cross_attention_layers", 0, config.layers() - 1)
+    chosen = config.indices("cross_attention_layers", 0, config.layers() - 1)
     if chosen is None:
         chosen = [3, 8, 13, 18, 23, 28, 33, 38]  # MllamaTextConfig
     where = set(chosen)

@@ -13,6 +13,7 @@ __all__ = [
     "inkling_conv",
     "inkling_sliding",
     "m3_indexer",
+    "olmo_deltanet",
     "source_sharing",
     "v4_heads",
     "v4_window",
@@ -40,7 +41,7 @@ def m3_indexer(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
     inner = config.inner("sparse_attention_config") or config
     return {
         "dim": inner.integer("sparse_index_dim") or config.number("index_head_dim"),
-        "block": inner.integer("sparse_block_size") or config.integer("index_block_size") or 128,
+        "block": inner.integer("sparse_block_size") or config.number("index_block_size"),
     }
 
 
@@ -78,8 +79,9 @@ def compressed(ratio: int) -> Numbers:
 def zamba_heads(config: Config) -> Fields:
     """Zamba: attention sees the hidden state and the embedding side by side (ZambaConfig)."""
     queries = n.query_heads(config)
-    inner = config.integer("attention_hidden_size") or 2 * n.width(config)
-    dim = config.integer("attention_head_dim") or max(inner // queries, 1)
+    dim = config.integer("attention_head_dim") or n.head_dim(config, queries, 2)
+    if config.integer("attention_hidden_size") not in (None, dim * queries):
+        config.expected(f"{dim * queries}, the size of all heads together", "attention_hidden_size")
     config.ignore("kv_channels", "num_query_groups")
     return {"heads": queries, "kv_heads": n.grouped(config, queries), "head_dim": dim}
 
@@ -91,17 +93,31 @@ def zamba2_heads(config: Config) -> Fields:
     return {"heads": queries, "kv_heads": n.grouped(config, queries), "head_dim": n.head_dim(config, queries, 2)}
 
 
+def olmo_deltanet(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
+    """OLMo Hybrid derives the widths of its gated delta-net that a file leaves out (OlmoHybridConfig)."""
+    queries = n.query_heads(config)
+    k_heads = config.integer("linear_num_key_heads") or queries
+    k_dim = config.integer("linear_key_head_dim") or max(3 * n.width(config) // (4 * k_heads), 1)
+    return {
+        "k_heads": k_heads,
+        "k_dim": k_dim,
+        "v_heads": config.integer("linear_num_value_heads") or queries,
+        "v_dim": config.integer("linear_value_head_dim") or 2 * k_dim,
+        "conv": config.number("linear_conv_kernel_dim"),
+    }
+
+
 def bailing_kda(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
     """Ling hybrid: Kimi delta attention with the model's own heads (BailingHybridConfig)."""
-    conv = config.integer("short_conv_kernel_size") or 4
+    conv = config.number("short_conv_kernel_size")
     return {"heads": n.query_heads(config), "head_dim": config.number("head_dim"), "conv": conv}
 
 
 def inkling_sliding(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
     """Inkling: sliding layers have heads of their own (InklingTextConfig)."""
-    queries = config.integer("swa_num_attention_heads") or n.query_heads(config)
+    queries = config.number("swa_num_attention_heads")
     cached = n.grouped(config, queries, "swa_num_key_value_heads")
-    window_size = config.integer("sliding_window_size", "sliding_window") or 512
+    window_size = config.number("sliding_window_size", "sliding_window")
     return {"heads": queries, "kv_heads": cached, "head_dim": config.number("swa_head_dim"), "window": window_size}
 
 
@@ -110,7 +126,7 @@ def inkling_conv(kv_heads: str, dim: str) -> Numbers:
 
     def numbers(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
         width = 2 * config.number(kv_heads) * config.number(dim) + 2 * n.width(config)
-        conv = config.integer("sconv_kernel_size", "conv_kernel_size") or 4
+        conv = config.number("sconv_kernel_size", "conv_kernel_size")
         return {"kind": "shortconv", "width": width, "conv": conv}
 
     return numbers

@@ -6,16 +6,20 @@ of the classes of transformers 5.24.0.
 """
 
 import re
+from typing import NoReturn
 
 from kvcalc.errors import shown
-from kvcalc.sources.config.lookup import BY_HAND, Config
+from kvcalc.sources.config.lookup import BY_HAND, SCHEMES, Config
 
-__all__ = ["check", "suspicious"]
+__all__ = ["check", "refuse_unknown", "suspicious"]
 
 _FRAGMENTS = re.compile(
     r"attn|attention|window|sliding|swa|chunk|kv|cache|head|layer|pattern|mamba|ssm|conv|state|latent|lora|rope_dim"
     r"|index|share|compress|recur|linear|hybrid|loop|memory|mem_|sparse|global|local|block|mtp|nextn|delta|kda|cross"
-    r"|ngram|stride|interval|period|encoder|decoder|no_rope|nope|rwkv|multi_query|use_mla|use_cla|ut_steps|meta_tokens|hidden_groups|k_eq_v",
+    r"|ngram|stride|interval|period|encoder|decoder|no_rope|nope|rwkv|multi_query|use_mla|use_cla|ut_steps|meta_tokens|hidden_groups|k_eq_v"
+    # Layers run more than once, caches that others fill, and attention that keeps or drops tokens by a rule of its own.
+    r"|pass(es)?(_|$)|iteration|iters?(_|$)|repeat|cycle|unroll|reuse|from_[kv](_|$)|retention|sink|landmark|depth|evict"
+    r"|dilat|universal|ponder|halt|early_exit|history|(^|_)(nsa|moba|dsa|mla|mqa|gqa|yoco|retnet|ttt|lsh)(_|$)",
     re.IGNORECASE,
 )
 
@@ -38,7 +42,7 @@ _HARMLESS_GROUPS = (
     scale_attn_by_inverse_layer_idx reorder_and_upcast_attn num_ln_in_parallel_attn attn_logit_softcapping
     clip_qkv qk_layernorm qk_layer_norms query_pre_attn_scalar apply_query_key_layer_scaling add_qkv_bias qkv_bias
     use_qkv_bias skip_bias_add_qkv use_logn_attn use_flash_attn use_flash_attention use_attention_gate
-    full_attn_mod use_bidirectional_attention reset_attention_mask attn_res_block_size attn_rotary_emb
+    full_attn_mod reset_attention_mask attn_res_block_size attn_rotary_emb
     use_head_wise_attn_gate mla_use_nope
     mla_use_output_gate full_attn_alpha_factor full_attn_beta_factor linear_attn_alpha_factor
     linear_attn_beta_factor activation_situ_linear_beta use_full_rank_gate kda_safe_gate kda_lower_bound
@@ -76,31 +80,52 @@ _HARMLESS_GROUPS = (
     pruned_heads tie_encoder_decoder output_attentions output_hidden_states encoder_no_repeat_ngram_size
     no_repeat_ngram_size decoder_start_token_id forced_decoder_ids drop_vision_last_layer use_weighted_layer_sum
     for_llm_compressor pre_allocate_kv_cache embd_layer share_encoder_decoder_embeddings seconds_per_chunk
-    tokenizer_padding_side""",
+    tokenizer_padding_side scale_depth hc_sinkhorn_iters""",
 )
 _HARMLESS = frozenset(key for group in _HARMLESS_GROUPS for key in group.split())
 
 
+# Mappings with keys of their own that are known: positions and labels, tasks, what other programs of the file's read.
+_HARMLESS_MAPPINGS = ("rope_parameters", "rope_scaling", "auto_map", "id2label", "label2id", "task_specific_params",
+                      "transformers.js_config", "init_config", "generation_config", *SCHEMES)  # fmt: skip
+
+
 def suspicious(key: str) -> bool:
     """The name `key` could change the cache as far as one can tell from it."""
-    return (
-        _FRAGMENTS.search(key) is not None and key not in _HARMLESS and _HARMLESS_NAMES.fullmatch(key.lower()) is None
-    )
+    return _FRAGMENTS.search(key) is not None and not _harmless(key)
+
+
+def _harmless(key: str) -> bool:
+    return key in _HARMLESS or _HARMLESS_NAMES.fullmatch(key.lower()) is not None
+
+
+def refuse_unknown(config: Config, key: str) -> NoReturn:
+    hint = f"if {shown(key)} does not change the cache, take it out of a copy of the file; otherwise {BY_HAND}"
+    config.expected("a key whose effect on the cache is known", key, hint=hint)
 
 
 def check(config: Config) -> None:
-    """Refuse a configuration with a key that could change the cache and that nothing has asked for."""
+    """Refuse a configuration with a key that could change the cache and that nothing has asked for.
+
+    Those of the mappings around the language part are looked at in `around`.
+    """
     for key, value in config.data.items():
-        if not value or key in config.understood or not suspicious(key):
+        if not value or key in config.understood:
             continue
-        if value == -1 and "window" in key:  # no window
-            continue
-        if key in config.defaults and config.defaults[key] == value:
-            continue
-        config.expected(
-            "a key whose effect on the cache is known",
-            key,
-            hint=f"if {shown(key)} does not change the cache, take it out of a copy of the file; otherwise {BY_HAND}",
-        )
+        if not suspicious(key):
+            _check_mapping(config, key)
+        elif not (value == -1 and "window" in key) and config.defaults.get(key) != value:  # -1 is no window
+            refuse_unknown(config, key)
     for child in config.children.values():
         check(child)
+
+
+def _check_mapping(config: Config, key: str) -> None:
+    """Refuse such a key one level down, in a mapping that nothing has looked into."""
+    value = config.data[key]
+    if not isinstance(value, dict) or key in _HARMLESS_MAPPINGS or _harmless(key):
+        return
+    inner = Config(value, config.file, path=(*config.path, key))
+    for name, each in value.items():
+        if each and suspicious(str(name)):
+            refuse_unknown(inner, name)

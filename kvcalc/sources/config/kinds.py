@@ -6,13 +6,13 @@ refer to transformers 5.24.0 where nothing else is named.
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
-from kvcalc.errors import KvcalcError, shown
+from kvcalc.errors import shown
 from kvcalc.sources.config.lookup import LAYERS, MOST_FILE_LAYERS, Config
 
 __all__ = [
     "SPELLINGS",
+    "WINDOWS",
     "Kinds",
     "all_of",
     "as_flagged",
@@ -24,10 +24,6 @@ __all__ = [
     "every",
     "indexers",
     "lettered",
-    "local_and_global",
-    "no_rope",
-    "numbered_from_one",
-    "ratios",
     "window",
     "windowed",
 ]
@@ -57,7 +53,7 @@ SPELLINGS = {
 }
 
 # The first window stated is the one; a window of null, 0 or -1 is none (Grok-2 ships -1).
-_WINDOWS = ("sliding_window", "sliding_window_size", "attention_window_size", "window_size")
+WINDOWS = ("sliding_window", "sliding_window_size", "attention_window_size", "window_size")
 
 
 def all_of(word: str, *counts: str) -> Kinds:
@@ -70,63 +66,90 @@ def cycle(*words: str) -> Kinds:
     return lambda config: list(itertools.islice(itertools.cycle(words), config.layers()))
 
 
-def every(period: int, *keys: str, word: str = "sliding", last: str = "full") -> Kinds:
-    """Full where (index + 1) is a multiple of the period, which `keys` may state: `sliding_window_pattern: 6`.
+def every(period: int, key: str = "", *echoes: str, word: str = "sliding", last: str = "full") -> Kinds:
+    """Full where (index + 1) is a multiple of the period, which `key` may state: `sliding_window_pattern: 6`.
 
-    EXAONE 4 states it as a string, `LLLG`, which repeats from the first layer; the last layer is always full.
+    `echoes` are keys that repeat it and that nothing reads. EXAONE 4 states it as a string, `LLLG`, which repeats from
+    the first layer; the last layer is always full.
     """
 
     def kinds(config: Config) -> list[str]:
-        key, value = config.get(*keys) if keys else ("", None)
+        value = config.get(key)[1] if key else None
         if isinstance(value, str):
             if not value or set(value) - {"L", "G"}:
                 config.expected("a pattern of the letters L and G", key)
             letters = [{"L": word, "G": last}[letter] for letter in value[:MOST_FILE_LAYERS]]
             return [*cycle(*letters)(config)[:-1], last]
+        if value is None and key in config.data and key not in config.nulls:
+            config.expected("how often a layer is full", key)
         n = period if value is None else config.number(key)
+        for echo in echoes:
+            if config.integer(echo) not in (None, n):
+                config.expected(f"{n}, the period of full layers", echo)
         return [word if (i + 1) % n else last for i in range(config.layers())]
 
     return kinds
 
 
-def as_listed(otherwise: Kinds, *keys: str, spellings: Mapping[str, str] = SPELLINGS) -> Kinds:
+def as_listed(
+    otherwise: Kinds, *keys: str, spellings: Mapping[str, str] = SPELLINGS, beside: Sequence[str] = ()
+) -> Kinds:
     """A list with a word for each layer, cut to the number of layers; the class's own layout where there is none.
 
-    A list beats any pattern key. Step 3.5 and DeepSeek V4 append entries for their draft layers.
+    A list beats any pattern key, but not another list: those of `keys`, and of `otherwise` under the keys `beside`,
+    must agree where more than one is stated. Step 3.5 and DeepSeek V4 append entries for their draft layers.
     """
     keys = keys or ("layer_types",)
 
     def kinds(config: Config) -> list[str]:
-        listed = config.words(*keys)
-        if listed is None:
+        found = {key: _spelt(config, key, spellings) for key in keys if config.words(key) is not None}
+        if not found:
             return otherwise(config)
-        config.per_layer(config.get(*keys)[0], listed)
         config.ignore("sliding_window_pattern", "_sliding_window_pattern", "full_attention_interval")
-        with suppress(KvcalcError):  # what the list overrides is understood, and does not count
+        found |= {key: otherwise(config) for key in beside if config.data.get(key)}
+        with config.aside():  # what the list overrides is understood, and does not count
             otherwise(config)
-        return [spellings.get(word, word) for word in listed[: config.layers()]]
+        (first, listed), *rest = found.items()
+        for key, words in rest:
+            if words != listed:
+                config.expected(f"the same layers as {first}", key)
+        return listed
 
     return kinds
 
 
+def _spelt(config: Config, key: str, spellings: Mapping[str, str]) -> list[str]:
+    """The words of one list, cut to the number of layers, in our spelling."""
+    listed = config.words(key) or []
+    config.per_layer(key, listed)
+    return [spellings.get(word, word) for word in listed[: config.layers()]]
+
+
 def window(config: Config) -> int | None:
     """The window in tokens, or None where there is none or where it is switched off."""
-    if not config.flag("use_sliding_window", default=True):  # beats any window: Qwen2.5 states 131072 beside it
-        config.ignore(*_WINDOWS, "max_window_layers")
+    switched_off = not config.flag("use_sliding_window", default=True)
+    if switched_off and (not config.defaults or "use_sliding_window" in config.defaults):
+        config.ignore(*WINDOWS, "max_window_layers")  # beats any window: Qwen2.5 states 131072 beside it
         return None
-    _, value = config.get(*_WINDOWS)
+    _, value = config.get(*WINDOWS)
     if value in (None, 0, -1) or value is False:
         return None
-    return config.number(*_WINDOWS)
+    if switched_off:
+        config.expected(f"true, since {config.model_type} has no such switch and a window", "use_sliding_window")
+    return config.number(*WINDOWS)
 
 
 def windowed(inner: Kinds) -> Kinds:
-    """`inner`, in which no layer slides where the window is null or switched off."""
+    """`inner`, in which no layer slides where the window is null or switched off: a list must not say that one does."""
 
     def kinds(config: Config) -> list[str]:
-        if window(config) is None:
-            return ["full" if word == "sliding" else word for word in inner(config)]
-        return inner(config)
+        words = inner(config)
+        if window(config) is not None:
+            return words
+        if "sliding" in words and config.data.get("layer_types"):
+            key = next((key for key in WINDOWS if key in config.data), WINDOWS[0])
+            config.expected("the window of the sliding layers in layer_types", key)
+        return ["full" if word == "sliding" else word for word in words]
 
     return kinds
 
@@ -161,7 +184,7 @@ def at_indices(key: str, word: str, others: str, without: str | None = None) -> 
 
     def kinds(config: Config) -> list[str]:
         count = config.layers()
-        indices = config.integers(key, 0, count - 1)
+        indices = config.indices(key, 0, count - 1)
         if indices is None:
             if without is None:
                 config.expected("a list of layer numbers", key)
@@ -172,8 +195,11 @@ def at_indices(key: str, word: str, others: str, without: str | None = None) -> 
     return kinds
 
 
-def as_flagged(key: str, words: Sequence[str], otherwise: Kinds | None = None) -> Kinds:
-    """A list with a small number for each layer, such as `attn_type_list` of MiniMax: 1 is attention, 0 lightning."""
+def as_flagged(key: str, words: Sequence[str | None], otherwise: Kinds | None = None) -> Kinds:
+    """A list with a small number for each layer, such as `attn_type_list` of MiniMax: 1 is attention, 0 lightning.
+
+    Numbers whose word is None are not read of this type.
+    """
 
     def kinds(config: Config) -> list[str]:
         flags = config.integers(key, 0, len(words) - 1)
@@ -182,13 +208,21 @@ def as_flagged(key: str, words: Sequence[str], otherwise: Kinds | None = None) -
                 return otherwise(config)
             config.expected("a list with a number for each layer", key)
         config.per_layer(key, flags)
-        return [words[flag] for flag in flags[: config.layers()]]
+        kept = [words[flag] for flag in flags[: config.layers()]]
+        for at, word in enumerate(kept):
+            if word is None:
+                known = " or ".join(str(i) for i, each in enumerate(words) if each is not None)
+                config.refuse(f"expected {known}, which {config.model_type} is read with, got {flags[at]}", key, at)
+        return [word for word in kept if word is not None]
 
     return kinds
 
 
-def lettered(key: str, letters: Mapping[str, str], otherwise: Kinds) -> Kinds:
-    """One letter for each layer: `hybrid_override_pattern` of Nemotron-H. Its length is the number of layers."""
+def lettered(key: str, letters: Mapping[str, str], otherwise: Kinds, lists: Sequence[str]) -> Kinds:
+    """One letter for each layer: `hybrid_override_pattern` of Nemotron-H. Its length is the number of layers.
+
+    `lists` are the keys that `otherwise` reads; where one is stated too, both must say the same.
+    """
 
     def kinds(config: Config) -> list[str]:
         pattern = config.text(key)
@@ -202,59 +236,12 @@ def lettered(key: str, letters: Mapping[str, str], otherwise: Kinds) -> Kinds:
         stated = config.integer("num_hidden_layers")
         if stated is not None and stated != len(pattern):
             config.refuse(f"expected {stated} letters, one for each layer, got {len(pattern)}", key)
-        return [letters[letter] for letter in pattern]
+        words = [letters[letter] for letter in pattern]
+        if any(config.data.get(listed) for listed in lists) and otherwise(config) != words:
+            config.expected("the same layers as the list beside it", key)
+        return words
 
     return kinds
-
-
-def numbered_from_one(config: Config) -> list[str]:
-    """Kimi Linear: `linear_attn_config` lists the layers of both kinds, counted from one (KimiLinearConfig).
-
-    The class's layout for a file without the lists differs from that of the published model: such a file is refused.
-    """
-    inner, count = config.inner("linear_attn_config"), config.layers()
-    if inner is None:
-        config.expected("the lists full_attn_layers and kda_layers", "linear_attn_config")
-    full = inner.integers("full_attn_layers", 1, count) or []
-    linear = inner.integers("kda_layers", 1, count) or []
-    if sorted([*full, *linear]) != list(range(1, count + 1)):
-        inner.refuse(f"expected each of the layers 1 to {count} once, here or in kda_layers", "full_attn_layers")
-    chosen = set(full)
-    return ["full" if i + 1 in chosen else "linear" for i in range(count)]
-
-
-def no_rope(config: Config) -> list[str]:
-    """Llama 4 (Llama4TextConfig): layers without rotary positions (0 in `no_rope_layers`) attend to everything.
-
-    The published files ship an empty list, which means every fourth layer, like a missing one.
-    """
-    flags = config.integers("no_rope_layers", 0, 1)
-    interval = config.integer("no_rope_layer_interval") or 4
-    count = config.layers()
-    if flags is None:
-        flags = [int((i + 1) % interval != 0) for i in range(count)]
-    config.per_layer("no_rope_layers", flags)
-    chunk = config.integer("attention_chunk_size")
-    return ["chunked" if flag and chunk else "full" for flag in flags[:count]]
-
-
-def local_and_global(config: Config) -> list[str]:
-    """GPT-Neo: `attention_types: [[["global", "local"], 16]]`, blocks and how often each repeats."""
-    count = config.layers()
-    words: list[str] = []
-    for at, entry in enumerate(config.array("attention_types") or [[["global", "local"], -(-count // 2)]]):
-        match entry:
-            case [[*block], int(times)] if 0 < times <= MOST_FILE_LAYERS and set(map(str, block)) <= {
-                "global",
-                "local",
-            }:
-                words += [SPELLINGS[str(word)] for word in block[:MOST_FILE_LAYERS]] * times
-            case _:
-                config.refuse(f'expected [["global", "local"], N], got {shown(entry)}', "attention_types", at)
-        if len(words) >= count:
-            break
-    config.per_layer("attention_types", words)
-    return words[:count]
 
 
 def indexers(period: Callable[[int], bool] | None = None) -> Kinds:
@@ -266,19 +253,15 @@ def indexers(period: Callable[[int], bool] | None = None) -> Kinds:
 
     def kinds(config: Config) -> list[str]:
         count = config.layers()
-        config.ignore("layer_types")
-        key, value = config.get("indexer_types")
-        if value is None:
-            key, value = config.get("index_topk_pattern")
+        if config.words("layer_types") and set(_spelt(config, "layer_types", SPELLINGS)) != {"indexed"}:
+            config.expected("deepseek_sparse_attention for each layer", "layer_types")
+        keys = [key for key in ("indexer_types", "index_topk_pattern") if config.get(key)[1] is not None]
         schedule = config.integer("index_topk_freq") or 1, config.integer("index_skip_topk_offset", low=0)
-        if value is not None:
-            listed = list(value[:65536]) if isinstance(value, str) else config.words(key) or []
-            config.per_layer(key, listed)
-            words = {"full": "indexed", "F": "indexed", "shared": "full", "S": "full"}
-            for at, word in enumerate(listed):
-                if word not in words:
-                    config.refuse(f"expected full or shared, got {shown(word)}", key, at)
-            return [words[word] for word in listed[:count]]
+        if keys:
+            owners = [_indexed(config, key) for key in keys]
+            if owners[0] != owners[-1]:
+                config.expected(f"the same layers as {keys[0]}", keys[1])
+            return owners[0]
         if period is not None:
             return ["indexed" if period(i) else "full" for i in range(count)]
         freq, offset = schedule[0], 2 if schedule[1] is None else schedule[1]
@@ -287,13 +270,13 @@ def indexers(period: Callable[[int], bool] | None = None) -> Kinds:
     return kinds
 
 
-def ratios(config: Config) -> list[str]:
-    """DeepSeek V4: `compress_ratios`, 0 for a window alone, 4 and 128 for compressed entries beside it."""
-    listed = config.integers("compress_ratios")
-    if listed is None:
-        config.expected("a list with the ratio of each layer", "compress_ratios")
-    config.per_layer("compress_ratios", listed)
-    for at, ratio in enumerate(listed):
-        if ratio not in (0, 4, 128):
-            config.refuse(f"expected 0, 4 or 128, got {shown(ratio)}", "compress_ratios", at)
-    return [str(ratio) for ratio in listed[: config.layers()]]
+def _indexed(config: Config, key: str) -> list[str]:
+    """A list that says full or shared of each layer, or a text with F or S."""
+    _, value = config.get(key)
+    listed = list(value[:65536]) if isinstance(value, str) else config.words(key) or []
+    config.per_layer(key, listed)
+    words = {"full": "indexed", "F": "indexed", "shared": "full", "S": "full"}
+    for at, word in enumerate(listed):
+        if word not in words:
+            config.refuse(f"expected full or shared, got {shown(word)}", key, at)
+    return [words[word] for word in listed[: config.layers()]]

@@ -1,17 +1,22 @@
 """The language part of a configuration: where it stands, and of which type it is."""
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvcalc.errors import shown
 from kvcalc.sources.config import naming
-from kvcalc.sources.config.defaults import class_defaults
+from kvcalc.sources.config.defaults import class_defaults, nulls
 from kvcalc.sources.config.lookup import Config
 
-__all__ = ["Part", "language_config", "language_part"]
+__all__ = ["Part", "language_config", "language_part", "nested_keys"]
 
 # Where the language part of a model stands: vision and speech models wrap it (InternVL, VILA, DeepSeek-VL2, Omni).
 _NESTED = ("text_config", "llm_config", "llm_cfg", "language_config", "thinker_config")
+# What else sounds as if it described one; an encoder of text is a tower.
+_LIKE = re.compile(
+    r"(?!.*encoder)(\w+_)?(text|language|llm|lm|decoder)_(\w+_)?(config|cfg)|llm|language_model|text_model"
+)
 _MOST_NESTED = 4
 _LONGEST_NAME = 60
 
@@ -28,44 +33,71 @@ def language_config(config: Mapping[str, object], file: str) -> tuple[Part, Conf
     """The language part, and look-ups in it that know its type and the defaults of that type."""
     part = language_part(config, file)
     model_type = _model_type(part, Config(config, file))
-    defaults = class_defaults(model_type)
-    return part, Config(part.data, file, path=part.path, model_type=model_type, defaults=defaults, root=config)
+    return part, Config(
+        part.data,
+        file,
+        path=part.path,
+        model_type=model_type,
+        defaults=class_defaults(model_type),
+        nulls=nulls(model_type),
+        root=config,
+    )
 
 
 def language_part(config: Mapping[str, object], file: str) -> Part:
     """The part that describes the decoder: a vision tower has layers and heads of its own, which are not meant."""
     part = Part(config, (), ())
     for _ in range(_MOST_NESTED):
-        nested = [key for key in _nested_keys(part.data) if part.data.get(key)]
+        nested = [key for key in nested_keys(part.data) if part.data.get(key)]
         if not nested:
             break
-        inner = part.data[nested[0]]
+        here, inner = Config(part.data, file, path=part.path), part.data[nested[0]]
         if not isinstance(inner, dict):
-            Config(part.data, file, path=part.path).expected("a mapping", nested[0])
+            here.expected("a mapping", nested[0])
+        for key, value in part.data.items():
+            if isinstance(value, dict) and value not in ({}, inner) and (key in nested[1:] or _LIKE.fullmatch(key)):
+                here.refuse(f"expected one configuration of a language model, and {nested[0]} is another", key)
         part = Part(inner, (*part.path, nested[0]), (part.data, *part.around))
     return part
 
 
-def _nested_keys(data: Mapping[str, object]) -> tuple[str, ...]:
+def nested_keys(data: Mapping[str, object]) -> tuple[str, ...]:
     """T5Gemma has its halves under `encoder` and `decoder`; elsewhere a `decoder` is no language part."""
     return ("decoder", *_NESTED) if str(data.get("model_type")).startswith("t5gemma") else _NESTED
 
 
 def _model_type(part: Part, outer: Config) -> str:
     """The type of the language part: what it calls itself, else what the model around it implies."""
+    here = Config(part.data, outer.file, path=part.path)
+    for architecture in (name for data in (part.data, *part.around) for name in _architectures(data)):
+        if naming.only_encodes(architecture):
+            here.refuse(f"expected a model with a decoder, got {shown(architecture)}: it only encodes", "architectures")
     found = next((found for data in (part.data, *part.around) if (found := _called(data, outer))), None)
     if found is None or not found.isprintable() or len(found) > _LONGEST_NAME:
+        _refuse_quantisation(outer)
         outer.expected("the name of a model type", "model_type")
     reason = naming.refusal(found)
     if reason is not None:
         text = f"expected a model type whose cache can be described, got {shown(found)}: {reason}"
-        Config(part.data, outer.file, path=part.path).refuse(text, "model_type")
+        here.refuse(text, "model_type")
     return found
 
 
+def _refuse_quantisation(outer: Config) -> None:
+    """Say so where the file is not the configuration but the hf_quant_config.json that ModelOpt puts beside it."""
+    scheme = outer.data.get("quantization")
+    if isinstance(scheme, dict) and ("quant_algo" in scheme or "kv_cache_quant_algo" in scheme):
+        hint = "give the config.json beside it, or their folder: both are read then"
+        outer.refuse("expected a model's configuration, got the quantisation of one", hint=hint)
+
+
+def _architectures(data: Mapping[str, object]) -> list[str]:
+    listed = data.get("architectures")
+    return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+
+
 def _called(data: Mapping[str, object], outer: Config) -> str | None:
-    called, listed = data.get("model_type"), data.get("architectures")
+    called, listed = data.get("model_type"), _architectures(data)
     if called is not None and not isinstance(called, str):
         outer.expected("the name of a model type", "model_type")
-    first = listed[0] if isinstance(listed, list) and listed else None
-    return naming.resolved(called, first if isinstance(first, str) else None)
+    return naming.resolved(called, listed[0] if listed else None)

@@ -1,11 +1,10 @@
 """How one family of model types is read, and what comes out: layers as names of caches, and the numbers of each."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from kvcalc import notation
-from kvcalc.errors import KvcalcError, shown
+from kvcalc.errors import shown
 from kvcalc.notation import NONE, Names
 from kvcalc.sources.config import drafts
 from kvcalc.sources.config import numbers as n
@@ -49,6 +48,8 @@ class Family(NamedTuple):
 def described(config: Config, family: Family) -> Fields:
     """The part of a preset that describes the cache: heads, layers, draft and caches."""
     config.ignore(*family.ignored)
+    _check_causal(config)
+    _check_halves(config, family)
     layers = [_names(config, family, word) for word in family.kinds(config)]
     if family.share is not None:
         layers = family.share(config, layers)
@@ -62,9 +63,27 @@ def described(config: Config, family: Family) -> Fields:
         if where or any(name in names for names in drafted):
             caches[name] = numbers(config, where)
         else:
-            with suppress(KvcalcError):  # only so that the keys of a cache that no layer has count as understood
+            with config.aside():  # only so that the keys of a cache that no layer has count as understood
                 numbers(config, where)
     return fields | ({"caches": caches} if caches else {})
+
+
+def _check_causal(config: Config) -> None:
+    """Refuse a model that reads in both directions, and so computes everything anew: embedding models say so."""
+    if not config.flag("is_causal", default=True):
+        config.expected("true: a model that reads in both directions keeps no cache", "is_causal")
+    if config.get("use_bidirectional_attention")[1] not in (None, False, "vision"):  # of image tokens alone
+        config.expected("a model that reads from left to right", "use_bidirectional_attention")
+
+
+def _check_halves(config: Config, family: Family) -> None:
+    """Refuse a decoder that is said to have cross attention where its family has none, and one without an encoder."""
+    if ("full", "cross") not in family.words.values():
+        for key in ("is_encoder_decoder", "add_cross_attention"):
+            if config.flag(key):
+                config.expected(f"false, since {config.model_type} is read without cross attention", key)
+    elif config.root is config.data and not config.flag("is_encoder_decoder", default=True):
+        config.expected(f"true, since {config.model_type} is read with its encoder", "is_encoder_decoder")
 
 
 def _names(config: Config, family: Family, word: str) -> Names:

@@ -1,24 +1,108 @@
 """Layouts of single classes: what each does where a file has no list of layers, or lists them in a way of its own."""
 
-from kvcalc.sources.config.kinds import SPELLINGS, as_listed, at_indices, every, window
+from kvcalc.errors import shown
+from kvcalc.sources.config.kinds import SPELLINGS, Kinds, as_listed, at_indices, every, window
 from kvcalc.sources.config.lookup import MOST_FILE_LAYERS, Config
 from kvcalc.sources.config.special import block_group
 
 __all__ = [
+    "BLOCK_LISTS",
     "block_types",
     "cohere_layers",
     "flint_layers",
+    "full_at_last",
     "griffin_layers",
     "inkling_layers",
     "lfm3_layers",
+    "local_and_global",
     "m3_layers",
     "mimo_layers",
     "muse_layers",
+    "no_rope",
+    "numbered_from_one",
     "pruned_blocks",
+    "ratios",
     "smol_layers",
     "zamba2_layers",
     "zamba_layers",
 ]
+
+
+def no_rope(config: Config) -> list[str]:
+    """Llama 4 (Llama4TextConfig): layers without rotary positions (0 in `no_rope_layers`) attend to everything.
+
+    The published files ship an empty list, which means every fourth layer, like a missing one.
+    """
+    flags = _rope_flags(config)
+    chunk = config.integer("attention_chunk_size")
+    return ["chunked" if flag and chunk else "full" for flag in flags]
+
+
+def _rope_flags(config: Config) -> list[int]:
+    """Whether each layer has rotary positions: `no_rope_layers`, else all but one in `no_rope_layer_interval`."""
+    flags, count = config.integers("no_rope_layers", 0, 1), config.layers()
+    if flags is None:
+        interval = config.number("no_rope_layer_interval")
+        return [int((i + 1) % interval != 0) for i in range(count)]
+    config.per_layer("no_rope_layers", flags)
+    return flags[:count]
+
+
+def local_and_global(config: Config) -> list[str]:
+    """GPT-Neo: `attention_types: [[["global", "local"], 12]]`, blocks and how often each repeats, for all layers.
+
+    A list of another length is refused, as GPTNeoConfig does; so is one that `attention_layers`, written out, denies.
+    """
+    count = config.layers()
+    words: list[str] = []
+    for at, entry in enumerate(config.array("attention_types") or []):
+        match entry:
+            case [[*block], int(times)] if 0 < times <= MOST_FILE_LAYERS and set(map(str, block)) <= {
+                "global",
+                "local",
+            }:
+                words += [str(word) for word in block[:MOST_FILE_LAYERS]] * times
+            case _:
+                config.refuse(f'expected [["global", "local"], N], got {shown(entry)}', "attention_types", at)
+        if len(words) > count:
+            break
+    config.per_layer("attention_types", words)
+    if config.words("attention_layers") not in (None, words):
+        config.expected("the same layers as attention_types", "attention_layers")
+    return [SPELLINGS[word] for word in words[:count]]
+
+
+def numbered_from_one(config: Config) -> list[str]:
+    """Kimi Linear: `linear_attn_config` lists the layers of both kinds, counted from one (KimiLinearConfig).
+
+    The class's layout for a file without the lists differs from that of the published model: such a file is refused.
+    """
+    inner, count = config.inner("linear_attn_config"), config.layers()
+    if inner is None:
+        config.expected("the lists full_attn_layers and kda_layers", "linear_attn_config")
+    full = inner.integers("full_attn_layers", 1, count) or []
+    linear = inner.integers("kda_layers", 1, count) or []
+    if sorted([*full, *linear]) != list(range(1, count + 1)):
+        inner.refuse(f"expected each of the layers 1 to {count} once, here or in kda_layers", "full_attn_layers")
+    chosen = set(full)
+    return ["full" if i + 1 in chosen else "linear" for i in range(count)]
+
+
+def ratios(config: Config) -> list[str]:
+    """DeepSeek V4: `compress_ratios`, 0 for a window alone, 4 and 128 for compressed entries beside it."""
+    listed = config.integers("compress_ratios")
+    if listed is None:
+        config.expected("a list with the ratio of each layer", "compress_ratios")
+    config.per_layer("compress_ratios", listed)
+    for at, ratio in enumerate(listed):
+        if ratio not in (0, 4, 128):
+            config.refuse(f"expected 0, 4 or 128, got {shown(ratio)}", "compress_ratios", at)
+    return [str(ratio) for ratio in listed[: config.layers()]]
+
+
+def full_at_last(inner: Kinds) -> Kinds:
+    """Gemma 4: the last layer is made a full one, whatever the list says (Gemma4TextConfig)."""
+    return lambda config: [*inner(config)[:-1], "full"]
 
 
 def muse_layers(config: Config) -> list[str]:
@@ -46,21 +130,17 @@ def lfm3_layers(config: Config) -> list[str]:
 def cohere_layers(config: Config) -> list[str]:
     """Cohere 2 MoE: the first, dense layers have a pattern of their own (Cohere2MoeConfig)."""
     dense = min(config.integer("first_k_dense_replace", low=0) or 0, config.layers())
-    period = config.integer("prefix_dense_sliding_window_pattern") or 1
+    period = config.number("prefix_dense_sliding_window_pattern")
     rest = every(4, "sliding_window_pattern")(config)
     return ["sliding" if (i + 1) % period else "full" for i in range(dense)] + rest[: len(rest) - dense]
 
 
 def smol_layers(config: Config) -> list[str]:
     """SmolLM3: a window, if it is in use at all, on the layers without rotary positions (SmolLM3Config)."""
-    flags, count = config.integers("no_rope_layers", 0, 1), config.layers()
-    interval = config.integer("no_rope_layer_interval") or 4
     if window(config) is None:
-        return ["full"] * count
-    if flags is None:
-        flags = [int((i + 1) % interval != 0) for i in range(count)]
-    config.per_layer("no_rope_layers", flags)
-    return ["full" if flag else "sliding" for flag in flags[:count]]
+        config.ignore("no_rope_layers", "no_rope_layer_interval")
+        return ["full"] * config.layers()
+    return ["full" if flag else "sliding" for flag in _rope_flags(config)]
 
 
 def m3_layers(config: Config) -> list[str]:
@@ -88,17 +168,23 @@ def griffin_layers(config: Config) -> list[str]:
     return [words.get(block[i % len(block)], block[i % len(block)]) for i in range(config.layers())]
 
 
+BLOCK_LISTS = ("layers_block_type", "layer_types")
+
+
 def block_types(config: Config) -> list[str]:
     """Nemotron-H: a list of blocks, whose length is the number of layers where none is stated (Nemotron 3 Ultra)."""
-    listed = config.words("layers_block_type", "layer_types")
-    if listed is None:
+    lists = {key: words for key in BLOCK_LISTS if (words := config.words(key)) is not None}
+    spelt = {key: [SPELLINGS.get(word, word) for word in words] for key, words in lists.items()}
+    if not spelt:
         config.expected("a letter for each layer, or layers_block_type", "hybrid_override_pattern")
+    (first, listed), *rest = spelt.items()
+    for key, words in rest:
+        if words != listed:
+            config.expected(f"the same layers as {first}", key)
     count = config.integer("num_hidden_layers") or len(listed)
     if count != len(listed) or count > MOST_FILE_LAYERS:
-        config.expected(
-            f"{len(listed)}, as layers_block_type has, and at most {MOST_FILE_LAYERS:,}", "num_hidden_layers"
-        )
-    return [SPELLINGS.get(word, word) for word in listed]
+        config.expected(f"{len(listed)}, as {first} has, and at most {MOST_FILE_LAYERS:,}", "num_hidden_layers")
+    return listed
 
 
 def inkling_layers(config: Config) -> list[str]:
@@ -128,7 +214,8 @@ def zamba_layers(config: Config) -> list[str]:
 
 def zamba2_layers(config: Config) -> list[str]:
     """Zamba2: a list of blocks, or the indices of the hybrid ones. Each hybrid position keeps a cache of its own."""
-    config.ignore("hybrid_layer_ids")
     spellings = {"mamba": "linear", "m": "linear", "linear_attention": "linear", "g": "hybrid"}
     indices = at_indices("hybrid_layer_ids", "hybrid", "linear")
-    return as_listed(indices, "layers_block_type", "layer_types", spellings=spellings)(config)
+    return as_listed(indices, "layers_block_type", "layer_types", spellings=spellings, beside=("hybrid_layer_ids",))(
+        config
+    )

@@ -1,6 +1,8 @@
 """What model types are called: the plain ones, those that cannot be read, and what stands for what."""
 
-__all__ = ["PLAIN_TYPES", "refusal", "resolved"]
+import re
+
+__all__ = ["PLAIN_TYPES", "only_encodes", "refusal", "resolved"]
 
 # Types of transformers 5.24.0 of which every layer keeps the keys and values of every token.
 _PLAIN = """
@@ -13,7 +15,7 @@ sarvam_moe seed_oss solar_open stablelm
 """
 # The same of remote code, as published files show.
 _PLAIN_REMOTE = """
-Yi aquila arctic baichuan deepseek internlm internlm2 minicpm molmo orion qwen qwen3_asr_text xverse
+Yi aquila arctic baichuan deepseek internlm internlm2 minicpm molmo orion phi-msft qwen qwen3_asr_text xverse
 """
 PLAIN_TYPES = (*_PLAIN.split(), *_PLAIN_REMOTE.split())
 
@@ -44,6 +46,13 @@ _REFUSED = {
     ),
 }  # fmt: skip
 
+# Architectures of transformers 5.24.0 that only encode, under types that also decode or that are not stated.
+_ENCODERS = re.compile(
+    r"\w+EncoderModel|\w+ForMaskedLM|(M?T5|UMT5)ForTokenClassification|WhisperForAudioClassification"
+    r"|(Albert|Bert|Camembert|Deberta|DebertaV2|DistilBert|Electra|Ernie|ModernBert|MPNet|Roberta|XLMRoberta)"
+    r"(Model|For\w+)"
+)
+
 # Types of whole models that carry their language part flat, or leave its type out: the type of that part.
 _LANGUAGE_TYPES = {
     "aria": "aria_text", "exaone4_5": "exaone4_5_text", "gemma3": "gemma3_text", "gemma3n": "gemma3n_text",
@@ -52,7 +61,7 @@ _LANGUAGE_TYPES = {
     "kimi_vl": "deepseek_v3", "llama4": "llama4_text", "llava": "llama", "llava_llama": "llama", "llava_next": "llama",
     "llava_onevision": "qwen2", "llava_qwen2": "qwen2", "lfm2_vl": "lfm2", "minicpmv": "qwen2", "minicpmo": "qwen2",
     "mistral3": "mistral", "mllama": "mllama_text_model", "molmo2": "molmo2_text", "muse_glimmer": "muse_glimmer_text",
-    "muse_spark": "muse_spark_text", "paligemma": "gemma", "phi-msft": "phi", "phi3_v": "phi3", "phi4mm": "phi3",
+    "muse_spark": "muse_spark_text", "paligemma": "gemma", "phi3_v": "phi3", "phi4mm": "phi3",
     "deepseek_ref": "deepseek_v4", "qwen2_5_omni": "qwen2_5_omni_text",
     "qwen2_5_vl": "qwen2_5_vl_text", "qwen2_audio": "qwen2", "qwen2_vl": "qwen2_vl_text", "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text", "qwen3_omni_moe": "qwen3_omni_moe_text", "qwen3_vl": "qwen3_vl_text",
@@ -76,6 +85,11 @@ def resolved(model_type: str | None, architecture: str | None) -> str | None:
     if meant is not None and called == model_type:
         return meant
     return _LANGUAGE_TYPES.get(model_type or "", model_type)
+
+
+def only_encodes(architecture: str) -> bool:
+    """The architecture has an encoder and nothing that keeps a cache."""
+    return _ENCODERS.fullmatch(architecture) is not None
 
 
 def refusal(model_type: str) -> str | None:

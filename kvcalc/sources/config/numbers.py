@@ -12,12 +12,14 @@ from kvcalc.sources.config.lookup import Config
 
 __all__ = [
     "HEADS",
+    "HEAD_DIM",
     "KV_HEADS",
     "WIDTH",
     "Fields",
     "Numbers",
     "chunked",
     "deltanet",
+    "expanded",
     "grouped",
     "heads",
     "indexer",
@@ -34,6 +36,7 @@ __all__ = [
     "rwkv4",
     "shortconv",
     "sliding",
+    "state_width",
     "width",
     "zamba2_state",
 ]
@@ -46,6 +49,13 @@ KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "num_attention_g
 HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels", "d_kv", "key_size")
 # Types whose class knows no key-value heads: it caches every head, whatever an edited file says.
 _EVERY_HEAD = ("biogpt", "bloom", "codegen", "ctrl", "gpt2", "gpt_neo", "gpt_neox", "gpt_neox_japanese", "gptj", "opt")
+# Types whose heads share out the width whatever `head_dim` says: their attention never looks at it (modeling files of
+# transformers 5.24.0). For Cohere 1 and 2 only vLLM's does not (commandr.py): a file that says something else is sized
+# differently by different engines.
+_SHARED_OUT = (
+    *_EVERY_HEAD, "chameleon", "cohere", "cohere2", "dbrx", "deepseek_ocr2_text", "git", "glm4v_text", "gpt_bigcode",
+    "mllama_text_model", "mpt", "persimmon", "qwen2_vl_text", "qwen2_5_vl_text", "stablelm",
+)  # fmt: skip
 WIDTH = ("hidden_size", "n_embd", "n_embed", "d_model", "model_dim", "emb_size")
 
 
@@ -87,25 +97,16 @@ def heads(config: Config, kv_heads: int | None = None) -> Fields:
     """Query heads, key-value heads and head size of ordinary attention. A stated head size beats width / heads."""
     queries = query_heads(config)
     cached = grouped(config, queries) if kv_heads is None else kv_heads
-    _check_spelling(config, queries)
+    _check_shared(config, queries)
     return {"heads": queries, "kv_heads": cached, "head_dim": config.integer(*HEAD_DIM) or head_dim(config, queries)}
 
 
-def _check_spelling(config: Config, queries: int) -> None:
-    """Refuse a head size under a name that the class of this type does not have, unless it says what the class says.
-
-    Llama's class never looks at `kv_channels`. Types without a class in the table, and Hunyuan and Nemotron-H, which
-    have used the name, are read as they are.
-    """
-    if not config.defaults or config.model_type.startswith(("hunyuan", "nemotron_h")):
-        return
-    if any(config.data.get(key) is not None for key in HEAD_DIM[:1]):
-        return  # stated under its own name: others must agree with it
-    for key in HEAD_DIM[1:]:
-        if config.data.get(key) is not None and key not in config.defaults:
-            own = head_dim(config, queries)
-            if config.data[key] != own:
-                config.expected(f"{own}, the width shared by the heads, since {config.model_type} has no such key", key)
+def _check_shared(config: Config, queries: int) -> None:
+    """Refuse another head size than the shared width, where that is what is read."""
+    stated = config.data.get("head_dim")
+    if config.model_type in _SHARED_OUT and stated is not None and stated != (own := head_dim(config, queries)):
+        what = f"{own}, the width shared by the heads, since {config.model_type} reads no head size"
+        config.expected(what, "head_dim")
 
 
 def sliding(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
@@ -122,6 +123,8 @@ def latent_heads(config: Config) -> Fields:
     MiniCPM3 leaves `v_head_dim` out: width / heads (MiniCPM3Config).
     """
     config.ignore(*KV_HEADS, "head_dim")
+    if not config.flag("use_mla", default=True):
+        config.expected(f"true, since {config.model_type} keeps latents", "use_mla")
     queries = query_heads(config)
     k_dim = config.number("qk_nope_head_dim", low=0) + config.number("qk_rope_head_dim", low=0)
     return {"heads": queries, "k_dim": k_dim, "v_dim": config.integer("v_head_dim") or head_dim(config, queries)}
@@ -146,39 +149,59 @@ _CHUNKS = ("chunk_size", "mamba_chunk_size")  # how many tokens a kernel takes a
 def mamba1(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
     """The stated inner width beats expand x width: Falcon Mamba states an `expand` that is 8 times too large.
 
-    Jamba's and Zamba's `intermediate_size` is that of the feed-forward part: they have `mamba_expand` instead.
+    So it does in MambaConfig and FalconMambaConfig, where the key is set last. Jamba's and Zamba's `intermediate_size`
+    is that of the feed-forward part: they have `mamba_expand` instead.
     """
-    config.ignore("n_mamba_heads", *_EXPAND)  # Zamba cuts the same state into heads
     apart = "mamba_expand" in config.data or "mamba_expand" in config.defaults
-    inner = None if apart else config.integer("intermediate_size")
-    return {
-        "inner": inner or config.number(*_EXPAND) * width(config),
-        "state": config.number(*_STATE),
-        "conv": config.number(*_CONV),
-    }
+    inner = config.number("intermediate_size") if "intermediate_size" in config.data and not apart else None
+    if inner is not None:
+        config.ignore(*_EXPAND)
+    inner = inner or expanded(config)[0]
+    parts = config.integer("n_mamba_heads") or 1  # Zamba cuts the same state into heads (ZambaConfig)
+    if inner % parts:
+        config.expected(f"a divisor of {inner}, the inner width", "n_mamba_heads")
+    return {"inner": inner, "state": config.number(*_STATE), "conv": config.number(*_CONV)}
 
 
-def mamba2(heads_keys: Sequence[str], dim_keys: Sequence[str]) -> Numbers:
-    """Heads x head size is the inner width; expand x width, where it is also stated, may differ (Nemotron Nano 9B)."""
+def expanded(config: Config) -> tuple[int, str]:
+    """The inner width of a state as the classes have it that do not take it from the heads, and what it is made of."""
+    return config.number(*_EXPAND) * width(config), f"{config.get(*_EXPAND)[0]} x width"
+
+
+def state_width(config: Config) -> tuple[int, str]:
+    """Falcon-H1: `mamba_d_ssm` is the inner width, and expand x width only where it is null (FalconH1Config)."""
+    stated = config.integer("mamba_d_ssm")
+    if stated is None:
+        return expanded(config)
+    config.ignore(*_EXPAND)
+    return stated, "mamba_d_ssm"
+
+
+def mamba2(
+    heads_keys: Sequence[str], dim_keys: Sequence[str], inner: Callable[[Config], tuple[int, str]] | None = None
+) -> Numbers:
+    """Heads of a state and their size, which `auto` derives from the inner width.
+
+    Heads x size must be what `inner` says: BambaConfig, GraniteMoeHybridConfig, FalconH1Config and Mamba2Config refuse
+    anything else (validate_architecture). Nemotron-H has no such rule: its class makes the inner width of heads x size
+    and never looks at `expand` (NemotronHMamba2Mixer), which differs in Nemotron Nano 9B.
+    """
 
     def numbers(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
-        config.ignore(*_EXPAND, *_CHUNKS)
+        config.ignore(*_CHUNKS)
         count = config.number(*heads_keys)
-        return _mamba2(config, count, _state_head(config, count, dim_keys))
+        if inner is None:
+            config.ignore(*_EXPAND)
+            return _mamba2(config, count, config.number(*dim_keys))
+        (whole, made), (key, size) = inner(config), config.get(*dim_keys)
+        if whole % count:
+            config.expected(f"a divisor of {whole}, which is {made}", heads_keys[0])
+        dim = whole // count if size in (None, "auto") else config.number(*dim_keys)
+        if dim * count != whole:
+            config.expected(f"{whole // count}, since {heads_keys[0]} is {count} and {made} {whole}", key)
+        return _mamba2(config, count, dim)
 
     return numbers
-
-
-def _state_head(config: Config, count: int, dim_keys: Sequence[str]) -> int:
-    """The size of one head of the state, which `auto` derives (BambaConfig, FalconH1Config)."""
-    key, size = config.get(*dim_keys)
-    if size not in (None, "auto"):
-        config.ignore("mamba_d_ssm")
-        return config.number(key)
-    inner = config.integer("mamba_d_ssm") or config.number(*_EXPAND) * width(config)
-    if inner % count:
-        config.expected(f"a size such that {count} heads make {inner}", key)
-    return inner // count
 
 
 def _mamba2(config: Config, count: int, dim: int) -> Fields:
@@ -189,29 +212,29 @@ def _mamba2(config: Config, count: int, dim: int) -> Fields:
 def zamba2_state(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
     """Zamba2: expand x width in heads of `mamba_headdim`, or in `n_mamba_heads` heads (Zamba2Config).
 
-    The files of the first release state only the size of a head; the class's 8 heads are then no fact about them.
+    The files of the first release state only the size of a head; the class's 8 heads are then no fact about them. The
+    class makes the size of what the heads leave (mamba_headdim): a file that says otherwise is refused.
     """
-    config.ignore(*_CHUNKS)
-    inner = config.number(*_EXPAND) * width(config)
-    stated = "n_mamba_heads" not in config.data and "mamba_headdim" in config.data
-    key = "mamba_headdim" if stated else "n_mamba_heads"
+    config.ignore(*_CHUNKS, "mamba_headdim", "n_mamba_heads")
+    inner, made = expanded(config)
+    size_alone = "n_mamba_heads" not in config.data and config.data.get("mamba_headdim") is not None
+    key = "mamba_headdim" if size_alone else "n_mamba_heads"
     part = config.number(key)
     if inner % part:
-        config.expected(f"a divisor of {inner}, the inner width", key)
-    config.ignore("mamba_headdim", "n_mamba_heads")
-    return _mamba2(config, inner // part if stated else part, part if stated else inner // part)
+        config.expected(f"a divisor of {inner}, which is {made}", key)
+    heads, dim = (inner // part, part) if size_alone else (part, inner // part)
+    if config.integer("mamba_headdim") not in (None, dim):
+        config.expected(f"{dim}, since n_mamba_heads is {heads} and {made} {inner}", "mamba_headdim")
+    return _mamba2(config, heads, dim)
 
 
 def deltanet(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
-    """Gated delta-net. OLMo Hybrid derives what its files leave out (OlmoHybridConfig)."""
-    queries = query_heads(config)
-    k_heads = config.integer("linear_num_key_heads") or queries
-    k_dim = config.integer("linear_key_head_dim") or max(3 * width(config) // (4 * k_heads), 1)
+    """Gated delta-net: all five numbers are stated, or the class has them. None is ever derived from attention."""
     return {
-        "k_heads": k_heads,
-        "k_dim": k_dim,
-        "v_heads": config.integer("linear_num_value_heads") or queries,
-        "v_dim": config.integer("linear_value_head_dim") or 2 * k_dim,
+        "k_heads": config.number("linear_num_key_heads"),
+        "k_dim": config.number("linear_key_head_dim"),
+        "v_heads": config.number("linear_num_value_heads"),
+        "v_dim": config.number("linear_value_head_dim"),
         "conv": config.number("linear_conv_kernel_dim"),
     }
 
@@ -247,7 +270,8 @@ def rglru(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
 def rwkv(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
     """RWKV 5 to 7: `head_size` in the remote code, `head_dim` in flash-linear-attention."""
     config.ignore(*HEADS, "attention_hidden_size", "head_size_divisor")
-    return {"width": width(config), "head_dim": config.integer("head_size", "head_dim") or 64}
+    dim = config.integer("head_size", "head_dim") or config.assume("head_size", 64)
+    return {"width": width(config), "head_dim": dim}
 
 
 def rwkv4(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001

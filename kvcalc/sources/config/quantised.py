@@ -5,13 +5,14 @@ compressed-tensors and ModelOpt (an object, or the bare text "FP8"), or `kv_cach
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kvcalc.errors import shown
-from kvcalc.sources.config.lookup import Config
+from kvcalc.sources.config.language import Part
+from kvcalc.sources.config.lookup import SCHEMES, Config
 
-__all__ = ["Stored", "kv_dtype", "weights"]
+__all__ = ["Stored", "kv_dtype", "schemes", "weights"]
 
 # Names of algorithms, ModelOpt's and those of others, in lower case.
 _ALGORITHMS = {
@@ -21,6 +22,12 @@ _ALGORITHMS = {
     "int4_awq": "int4", "w4a16": "int4", "w4a16_awq": "int4", "w4a8_awq": "int4",
 }  # fmt: skip
 
+# Methods that state how many bits.
+_BITS = ("awq", "gptq", "auto-round", "compressed-tensors", "bitsandbytes", "quark", "torchao", "hqq", "aqlm")
+_STORING = ("config_groups", "quant_algo", "moe_quant_algo", "quant_method", "bits")
+
+_KV_KEYS = ("kv_cache_scheme", "kv_cache_quant_algo")
+_HINT = "take the key out of a copy of the file, and say --kv-dtype"
 _KV_ALGORITHMS = {"fp8": "fp8", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2", "nvfp4": "nvfp4", "int8": "int8"}
 
 
@@ -31,10 +38,35 @@ class Stored(NamedTuple):
     note: str | None = None
 
 
-def weights(config: Mapping[str, object] | None, quantization: Mapping[str, object] | None = None) -> Stored:
-    """How a checkpoint is stored, from `quantization_config`, else from hf_quant_config.json."""
-    source = config or quantization or {}
-    if not any(source.get(key) for key in ("config_groups", "quant_algo", "moe_quant_algo", "quant_method")):
+def schemes(part: Part, file: str, beside: Mapping[str, object] | None = None) -> list[Config]:
+    """Every quantisation scheme of a checkpoint: in the language part (Kimi K2.5), around it, in a file beside."""
+    found = []
+    for depth, data in enumerate((part.data, *part.around)):
+        path = part.path[: len(part.path) - depth]
+        for key in SCHEMES:
+            value = data.get(key)
+            if value is not None and not isinstance(value, dict):
+                Config(data, file, path=path).expected("a mapping", key)
+            if value:
+                found.append(Config(value, file, path=(*path, key)))
+    inner = (beside or {}).get("quantization")
+    own = inner if isinstance(inner, dict) else beside
+    return [*found, Config(own, "hf_quant_config.json")] if own else found
+
+
+def weights(sources: Sequence[Config]) -> Stored:
+    """How a checkpoint is stored, from the first scheme that says so; no other may say something else."""
+    stored = [(source, _stored(source.data)) for source in sources]
+    said = next((found for _, found in stored if found != Stored()), Stored())
+    for source, found in stored:
+        if found.dtype is not None and said.dtype not in (None, found.dtype):
+            key = next(key for key in _STORING if source.data.get(key))
+            source.refuse(f"expected weights in {said.dtype}, as the scheme before says, got {found.dtype}", key)
+    return said
+
+
+def _stored(source: Mapping[str, object]) -> Stored:
+    if not any(source.get(key) for key in _STORING):
         return Stored()
     found = sorted(set(_formats(source)))
     if len(found) == 1:
@@ -46,9 +78,8 @@ def weights(config: Mapping[str, object] | None, quantization: Mapping[str, obje
 
 def _formats(source: Mapping[str, object]) -> Iterator[str]:
     """The formats that a quantisation scheme names."""
-    groups = source.get("config_groups")
+    groups, method = source.get("config_groups"), _text(source.get("quant_method"))
     algorithm = _text(source.get("quant_algo")) or _text(source.get("moe_quant_algo"))
-    method = _text(source.get("quant_method"))
     if isinstance(groups, dict) and groups:
         for group in groups.values():
             part = group.get("weights") if isinstance(group, dict) else None
@@ -56,22 +87,19 @@ def _formats(source: Mapping[str, object]) -> Iterator[str]:
                 yield name
     elif algorithm in _ALGORITHMS:
         yield _ALGORITHMS[algorithm]
-    elif method in (
-        "awq",
-        "gptq",
-        "auto-round",
-        "compressed-tensors",
-        "bitsandbytes",
-        "quark",
-        "torchao",
-        "hqq",
-        "aqlm",
-    ):
-        bits = 4 if source.get("load_in_4bit") else 8 if source.get("load_in_8bit") else source.get("bits")
-        if bits in (4, 8):
-            yield f"int{bits}"
     elif method in _ALGORITHMS:
         yield _ALGORITHMS[method]
+    elif method in _BITS:
+        yield from _bits(source)
+    elif not method:  # MLX names no method: bits for all layers, and others for some of them
+        for part in (source, *(value for value in source.values() if isinstance(value, dict))):
+            yield from _bits(part)
+
+
+def _bits(source: Mapping[str, object]) -> Iterator[str]:
+    bits = 4 if source.get("load_in_4bit") else 8 if source.get("load_in_8bit") else source.get("bits")
+    if bits in (4, 8):
+        yield f"int{bits}"
 
 
 def _text(value: object) -> str:
@@ -92,42 +120,61 @@ def _scheme(part: Mapping[str, object]) -> str | None:
     return f"int{bits}" if bits in (4, 8) and kind == "int" else None
 
 
-def kv_dtype(config: Config | None, quantization: Config | None) -> str | None:
-    """The dtype of the cache that the checkpoint declares, or None."""
-    for source in (config, quantization):
-        if source is None:
-            continue
-        for key in ("kv_cache_scheme", "kv_cache_quant_algo"):
-            value = source.get(key)[1]
-            if value is not None:
-                return _declared(source, key, value)
+def kv_dtype(sources: Sequence[Config]) -> str | None:
+    """The dtype of the cache that the checkpoint declares, or None. A null declares nothing; two must agree."""
+    declared = [
+        (source, key, _declared(source, key, value))
+        for source in sources
+        for key in _KV_KEYS
+        if (value := source.get(key)[1]) is not None
+    ]
+    for source in sources:
         _refuse_other_schemes(source)
-    return None
+    for source, key, name in declared[1:]:
+        if name.partition("_e4m3")[0] != declared[0][2].partition("_e4m3")[0]:  # fp8 means e4m3
+            source.refuse(f"expected a cache in {declared[0][2]}, as another scheme says, got {name}", key, hint=_HINT)
+    return declared[0][2] if declared else None
 
 
 def _refuse_other_schemes(source: Config) -> None:
     """Refuse what sounds like a quantised cache in a way that is not read: Quark's kv_cache_group, nested schemes."""
     inner = [source.data, *(value for value in source.data.values() if isinstance(value, Mapping))]
-    for key, value in ((key, value) for data in inner for key, value in data.items()):
+    for key, value in ((key, value) for data in inner for key, value in data.items() if key not in _KV_KEYS):
         if value and re.fullmatch(r"(\w+_)?kv(_\w+)?", str(key).lower()) and str(value).lower() not in ("none", "auto"):
-            hint = "take the key out of a copy of the file, and say --kv-dtype"
             source.refuse(
-                f"expected a scheme of the KV cache that is understood, got {shown(value)}", str(key), hint=hint
+                f"expected a scheme of the KV cache that is understood, got {shown(value)}", str(key), hint=_HINT
             )
 
 
 def _declared(source: Config, key: str, value: object) -> str:
+    """The format of one scheme: one of ModelOpt's names, or a mapping of compressed-tensors.
+
+    Only scales that are fixed beforehand, for a whole tensor or a head, add nothing to the cache; vLLM accepts no
+    others (validate_kv_cache_scheme in its compressed_tensors). NVFP4 keeps one for 16 elements.
+    """
     name = None
+    group = value.get("group_size") if isinstance(value, dict) else None
     match value:
         case str():
             name = _KV_ALGORITHMS.get(value.lower())
-        case {"num_bits": 8, "type": "float"}:
+        case {"num_bits": 8, "type": "float"} if group is None:
             name = "fp8"
-        case {"num_bits": 8, "type": "int"}:
+        case {"num_bits": 8, "type": "int"} if group is None:
             name = "int8"
-        case {"num_bits": 4, "type": "float"}:
+        case {"num_bits": 4, "type": "float"} if group in (None, 16):
             name = "nvfp4"
     if name is None:
-        hint = "take the key out of a copy of the file, and say --kv-dtype"
-        source.refuse(f"expected an 8-bit or NVFP4 scheme of the KV cache, got {shown(value)}", key, hint=hint)
+        source.refuse(f"expected an 8-bit or NVFP4 scheme of the KV cache, got {shown(value)}", key, hint=_HINT)
+    if isinstance(value, dict):
+        _check_scales(Config(value, source.file, path=(*source.path, key)), name)
     return name
+
+
+def _check_scales(scheme: Config, name: str) -> None:
+    if scheme.data.get("dynamic") not in (None, False):
+        scheme.expected("false: scales computed for each token are not sized", "dynamic", hint=_HINT)
+    if scheme.data.get("symmetric") not in (None, True):
+        scheme.expected("true: zero points are not sized", "symmetric", hint=_HINT)
+    known = ("tensor_group",) if name == "nvfp4" else ("tensor", "attn_head")
+    if scheme.data.get("strategy") not in (None, *known):
+        scheme.expected(f"{' or '.join(known)}: other scales are not sized", "strategy", hint=_HINT)

@@ -4,12 +4,13 @@ Pure: mappings in, a mapping out. The file's name serves messages, the preset's 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kvcalc.errors import KvcalcError, escape, shown
 from kvcalc.preset import model_from_preset
-from kvcalc.sources.config import families, keys, quantised
+from kvcalc.sources.config import around, families, keys, quantised
 from kvcalc.sources.config import numbers as n
+from kvcalc.sources.config.kinds import WINDOWS
 from kvcalc.sources.config.language import Part, language_config
 from kvcalc.sources.config.layout import Family, described
 from kvcalc.sources.config.lookup import BY_HAND, LAYERS, Config
@@ -51,11 +52,13 @@ def preset_from_config(
         family = _assumed(text, model_type, assume_dense=assume_dense)
         notes.append(f"The model type {model_type} is not known: read as if every layer kept full keys and values.")
     shape = described(text, family)
+    notes += _filled(text, shape)
     context = _context(text, family, notes)
     preset: Fields = {**_identity(config, file, model_type), "model_type": model_type}
     preset |= {"source": escape(file), "confidence": "config file read"}
-    preset |= _dtypes(part, text, _inner_quantization(quantization), shape, notes)
+    preset |= _dtypes(part, text, quantised.schemes(part, file, quantization), shape, notes)
     keys.check(text)
+    around.check(part, text, shape)
     if notes:
         preset["note"] = " ".join(notes)
     count = parameter_count(config)
@@ -81,17 +84,33 @@ def _assumed(text: Config, model_type: str, *, assume_dense: bool) -> Family:
     return families.PLAIN
 
 
+def _filled(text: Config, shape: Fields) -> list[str]:
+    """What the class of the type gave because the file leaves it out."""
+    idle = list(() if "sliding" in str(shape["layers"]) else WINDOWS)
+    if not any(text.data.get(key) for key in WINDOWS):
+        idle.append("use_sliding_window")
+    listed = ", ".join(f"{key} {_said(value)}" for key, value in text.all_filled() if key not in idle)
+    return [f"Defaults of {text.model_type}, which the file leaves out: {listed}."] if listed else []
+
+
+def _said(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else escape(str(value))
+
+
 def _context(text: Config, family: Family, notes: list[str]) -> int | None:
     """The limit in tokens, from the first key that states one; the class default where the class is the only source."""
     for key in family.context:
         if text.data.get(key) is not None:
             return text.number(key)
-    if text.model_type in _UNLIMITED or not family.context:
-        return None
     unstated = [key for key in family.context if key in text.defaults and key not in text.data]
     if not unstated:
         return None
     limit = text.number(unstated[0])
+    if text.model_type in _UNLIMITED:
+        notes.append(
+            f"The file states no limit; the {limit:,} tokens of the class {text.model_type} are not taken for it."
+        )
+        return None
     notes.append(f"The file states no limit; {limit:,} tokens is the default of {text.model_type}.")
     return limit
 
@@ -109,37 +128,28 @@ def _identity(root: Mapping[str, object], file: str, model_type: str) -> Fields:
     return {"name": name if name not in ("", "-") else model_type}
 
 
-def _dtypes(part: Part, text: Config, quantization: Mapping[str, object], shape: Fields, notes: list[str]) -> Fields:
+def _dtypes(part: Part, text: Config, schemes: Sequence[Config], shape: Fields, notes: list[str]) -> Fields:
     """The dtypes that the file states or implies: of computing, of the weights, of the cache, of recurrent states."""
     dtype = _computed_in(part, text)
     if dtype is None:
         dtype = _OLD.get(text.model_type, "bf16")
         notes.append(f"The file states no dtype; {dtype} is assumed.")
     fields: Fields = {"dtype": dtype}
-    where, scheme = _scheme(part)
-    stored = quantised.weights(scheme, quantization)
+    stored = quantised.weights(schemes)
     # DeepSeek V4: the experts, 98 % of the weights, are fp4 beside a scheme that says fp8 for the rest. ModelOpt's
     # copies name the format of the experts apart.
     weights = stored.dtype
     if text.data.get("expert_dtype") == "fp4":
-        weights = "nvfp4" if str(scheme.get("moe_quant_algo")).upper() == "NVFP4" else "mxfp4"
+        experts = [str(scheme.data.get("moe_quant_algo")).upper() for scheme in schemes]
+        weights = "nvfp4" if "NVFP4" in experts else "mxfp4"
     if stored.note and weights is None:
         notes.append(stored.note)
     if weights not in (None, dtype):
         fields["weights_dtype"] = weights
-    declared = quantised.kv_dtype(Config(scheme, text.file, path=where), Config(quantization, "hf_quant_config.json"))
+    declared = quantised.kv_dtype(schemes)
     if declared is not None:
         fields["kv_dtype"] = declared
     return fields | _state_dtype(text, shape)
-
-
-def _scheme(part: Part) -> tuple[tuple[str, ...], Mapping[str, object]]:
-    """The quantisation scheme of the checkpoint and its place: beside the language part (Kimi K2.5) or around it."""
-    for depth, data in enumerate((part.data, *part.around)):
-        scheme = data.get("quantization_config")
-        if isinstance(scheme, dict):
-            return (*part.path[: len(part.path) - depth], "quantization_config"), scheme
-    return (), {}
 
 
 def _computed_in(part: Part, text: Config) -> str | None:
@@ -170,8 +180,3 @@ def _state_dtype(text: Config, shape: Fields) -> Fields:
             text.expected("float32, float16 or bfloat16", key)
         return {"state_dtype": _DTYPES[value.removeprefix("torch.")]}
     return {}
-
-
-def _inner_quantization(quantization: Mapping[str, object] | None) -> Mapping[str, object]:
-    inner = (quantization or {}).get("quantization")
-    return inner if isinstance(inner, dict) else quantization or {}

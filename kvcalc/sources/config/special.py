@@ -14,6 +14,7 @@ __all__ = [
     "block_group",
     "chatglm_heads",
     "cross_layer_sharing",
+    "dbrx_heads",
     "deci_heads",
     "elm_heads",
     "elm_size",
@@ -61,14 +62,39 @@ def chatglm_heads(config: Config) -> Fields:
 
 
 def mpt_heads(config: Config) -> Fields:
-    """MPT and DBRX: the heads of keys and values stand in `attn_config`; one with `multiquery_attention`."""
-    inner, queries = config.inner("attn_config"), n.query_heads(config)
+    """MPT: the kind of attention stands in `attn_config`, and groups have a number there (llm-foundry's attention.py).
+
+    The class of transformers has no groups, and every head with or without `attn_config` (MptAttentionConfig).
+    """
+    inner, queries = _attention_config(config), n.query_heads(config)
+    known = {"multihead_attention": queries, "multiquery_attention": 1, "grouped_query_attention": None}
+    kind = inner.text("attn_type")
+    if kind not in known:
+        inner.expected(f"one of {', '.join(known)}", "attn_type")
+    stated = inner.integer("kv_n_heads")
+    cached = known[kind] or inner.number("kv_n_heads")
+    if stated not in (None, cached):
+        inner.expected(f"{cached}, as {kind} has", "kv_n_heads")
+    return n.heads(config, _divides(inner, queries, cached))
+
+
+def dbrx_heads(config: Config) -> Fields:
+    """DBRX: key-value heads stand in `attn_config` (DbrxAttentionConfig)."""
+    inner, queries = _attention_config(config), n.query_heads(config)
+    return n.heads(config, _divides(inner, queries, inner.number("kv_n_heads")))
+
+
+def _attention_config(config: Config) -> Config:
+    inner = config.inner("attn_config")
     if inner is None:
-        return n.heads(config, queries)
-    if inner.text("attn_type") == "multiquery_attention":
-        return n.heads(config, 1)
-    inner.ignore("attn_type")
-    return n.heads(config, n.grouped(inner, queries, "kv_n_heads"))
+        config.expected("a mapping with the heads of keys and values", "attn_config")
+    return inner
+
+
+def _divides(config: Config, queries: int, cached: int) -> int:
+    if queries % cached:
+        config.expected(f"a divisor of the {queries} query heads", "kv_n_heads")
+    return cached
 
 
 def elm_size(config: Config) -> Fields:
@@ -122,14 +148,12 @@ def gemma4_full(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
 
     `attention_k_eq_v` shares the projection alone: keys are rotated and values are not, and both are kept.
     """
-    if config.text("use_bidirectional_attention") == "all":
-        config.expected("a model that reads from left to right", "use_bidirectional_attention")
     count = config.integer("num_global_key_value_heads")
     one = config.flag("attention_k_eq_v", default=True)  # GemmaUnified models without the key are not gated by it
     fields: Fields = (
         {"kv_heads": n.grouped(config, n.query_heads(config), "num_global_key_value_heads")} if one and count else {}
     )
-    return {**fields, "head_dim": config.integer("global_head_dim") or 512}
+    return {**fields, "head_dim": config.integer("global_head_dim") or config.assume("global_head_dim", 512)}
 
 
 def gemma_sharing(config: Config, layers: list[Names]) -> list[Names]:
@@ -204,14 +228,23 @@ def split_heads(config: Config) -> Fields:
 
 
 def mimo_sliding(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
-    """MiMo V2: sliding layers have heads of their own, twice as many for keys and values in the published file."""
+    """MiMo V2: sliding layers have heads of their own.
+
+    Twice as many for keys and values as the others where none are stated (MiMoV2FlashAttention), as in the published
+    file.
+    """
+    top = split_heads(config)
     queries = config.integer("swa_num_attention_heads") or n.query_heads(config)
+    if config.data.get("swa_num_key_value_heads") is None:
+        config.ignore("swa_num_key_value_heads")
+        cached = config.assume("swa_num_key_value_heads", 2 * n.grouped(config, queries))
+    else:
+        cached = n.grouped(config, queries, "swa_num_key_value_heads")
     fields: Fields = {
         "heads": queries,
-        "kv_heads": n.grouped(config, queries, "swa_num_key_value_heads"),
+        "kv_heads": cached,
         "k_dim": config.integer("swa_head_dim"),
         "v_dim": config.integer("swa_v_head_dim"),
     }
-    top = split_heads(config)
     own = {key: value for key, value in fields.items() if value is not None and value != top[key]}
     return {**own, "window": window(config)}

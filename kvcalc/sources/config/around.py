@@ -1,0 +1,67 @@
+"""What stands around the language part of a configuration must not say anything else about the cache.
+
+The classes of transformers build the language model from the part alone. A number beside it that contradicts it is an
+edited or misread file all the same, and which of the two is meant nobody can tell: it is refused.
+"""
+
+from collections.abc import Mapping
+
+from kvcalc.errors import shown
+from kvcalc.notation import expand
+from kvcalc.sources.config import numbers as n
+from kvcalc.sources.config.keys import refuse_unknown, suspicious
+from kvcalc.sources.config.language import Part, nested_keys
+from kvcalc.sources.config.lookup import LAYERS, SCHEMES, Config
+from kvcalc.sources.config.numbers import Fields
+
+__all__ = ["check"]
+
+# Where the numbers of a preset come from, under all their names.
+_SHAPE = (("heads", n.HEADS), ("kv_heads", n.KV_HEADS), ("head_dim", n.HEAD_DIM))
+
+# Of towers, of projectors between them and the language part, and of losses (published files, and the fields of those
+# classes of transformers 5.24.0 that have a text_config). The window is one of Granite Speech's projector.
+_HARMLESS = (
+    "select_layer", "ignore_index", "use_unified_vision_chunk", "insert_layer_id", "deepstack_layer_map",
+    "spatial_pool_stride", "spatial_target_layers", "spatial_vision_layer", "has_lora_adapter", "encoder",
+    "encoder_config", "window_size", "latent_query_num", "use_decoder_only_language_model",
+    "acoustic_tokenizer_chunk_size", "acoustic_tokenizer_encoder_config", "semantic_tokenizer_encoder_config",
+    "diffusion_head_config",
+)  # fmt: skip
+
+
+# What is so wherever nothing else is said.
+_SWITCHES = ("is_causal", "use_mtp")
+
+
+def check(part: Part, text: Config, shape: Fields) -> None:
+    """Refuse a key around the language part that says something else than it, or whose effect is not known."""
+    shaped = _shape(text, shape)
+    for depth, data in enumerate(part.around, 1):
+        here = Config(data, text.file, path=part.path[: len(part.path) - depth])
+        for key, value in data.items():
+            if value is not None and key not in (*nested_keys(data), *SCHEMES):
+                _check_key(here, key, text, shaped)
+
+
+def _check_key(here: Config, key: str, text: Config, shaped: Mapping[str, object]) -> None:
+    value = here.data[key]
+    # The classes of PaliGemma and Ovis 2 write the width of one model around all of them: it counts only alone.
+    idle = key == "hidden_size" and any(name in text.data for name in n.WIDTH)
+    if idle or (key in _SWITCHES and value is True):
+        return
+    if key in text.understood:
+        own = text.data.get(key)
+        own = shaped.get(key, text.defaults.get(key)) if own is None else own
+        if value != own and (value or own is not None):
+            here.expected(f"{shown(own)}, as the language part inside says", key)
+    elif value and suspicious(key) and key not in _HARMLESS:
+        refuse_unknown(here, key)
+
+
+def _shape(text: Config, shape: Fields) -> dict[str, object]:
+    """The numbers that were read from the language part, under each name that a file may have for them."""
+    numbers: dict[str, object] = dict.fromkeys(LAYERS, len(expand(str(shape["layers"]))))
+    for field, keys in _SHAPE:
+        numbers |= dict.fromkeys(keys, shape.get(field))
+    return numbers | dict.fromkeys(n.WIDTH, text.get(*n.WIDTH)[1])
