@@ -12,6 +12,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
 from kvcalc.flags import Flags, Read
 from kvcalc.formula import size
+from kvcalc.hardware import Card
 from kvcalc.model import Cache, Model
 from kvcalc.request import Request
 from kvcalc.sharding import Placement
@@ -123,6 +124,7 @@ class Question(NamedTuple):
     version: Version
     knobs: Mapping[str, object] = {}
     groups: tuple[Group, ...] = ()
+    card: Card | None = None
 
     def counted(self) -> "Question":
         """The same question, whose equal caches need not be counted again for another number of tokens."""

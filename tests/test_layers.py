@@ -15,7 +15,7 @@ ORDER = (
     ("dtypes",),
     ("model",),
     ("formula",),
-    ("sharding",),
+    ("sharding", "hardware"),
     ("request", "weights"),
     ("sizing",),
     ("fitting",),

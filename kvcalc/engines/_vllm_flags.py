@@ -5,6 +5,7 @@
 import re
 
 from kvcalc import dtypes
+from kvcalc.engines._vllm_formats import PACKED
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.fitting import Share
 from kvcalc.flags import Flag, Flags, Read, word
@@ -12,7 +13,7 @@ from kvcalc.model import Model
 from kvcalc.reserving import Asked, model_flag
 from kvcalc.units import parse_integer
 
-__all__ = ["FLAGS", "PACKED", "asked", "model_of"]
+__all__ = ["FLAGS", "asked", "model_of"]
 
 # Flags of 0.33, and a few that older releases had, that cannot change the cache.
 _SWITCHES = """
@@ -78,16 +79,6 @@ _WORDS = """
     root-path middleware h11-max-incomplete-event-size h11-max-header-count api-server-count swap-space
     guided-decoding-backend max-seq-len-to-capture rope-scaling rope-theta
 """
-
-# Formats of vLLM's own, and the plain one whose elements they have: what the exact size counts.
-PACKED = {
-    "fp8_inc": "fp8",
-    "fp8_ds_mla": "fp8",
-    "int8_per_token_head": "int8",
-    "fp8_per_token_head": "fp8",
-    "int4_per_token_head": "int4",
-    "nvfp4_4over6": "nvfp4",
-}
 
 _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?([kKmMgGtT]?)")

@@ -1,57 +1,17 @@
-"""vLLM's versions as rows of constants, and the settings that follow from a question."""
-
-from typing import NamedTuple
+"""vLLM's settings as they follow from a question: blocks, dtypes of states, batches in flight, drafts."""
 
 from kvcalc import dtypes
 from kvcalc.dtypes import DType
+from kvcalc.engines import _vllm_formats as formats
+from kvcalc.engines._vllm_kernels import LEAST_BLOCK, batched_tokens, first_block, state_kernel
 from kvcalc.engines._vllm_specs import Settings, hybrid_block, state_page, token_bytes
+from kvcalc.engines._vllm_versions import Version
 from kvcalc.errors import KvcalcError
-from kvcalc.fitting import Share
-from kvcalc.model import Attention, Indexer, Latent, Layer, Recurrent
+from kvcalc.model import Attention, Compressed, Indexer, Latent, Layer, Recurrent
 from kvcalc.reserving import Question
+from kvcalc.units import ceil_div
 
-__all__ = ["VERSIONS", "Version", "assumed", "drafts", "log", "settings_of"]
-
-
-class Version(NamedTuple):
-    """What changed between versions.
-
-    `exact_tokens`: the logged tokens are int(concurrency x length), before that whole blocks of a group. `batches`:
-    how many batches windows hold in flight, None for as many as the scheduler runs. `close`: below which ratio the
-    commonest kind of layer sets the size of groups instead of the rarest. `checkpoint`: states keep a block more for a
-    kernel's own checkpoints. `cached`: prefix caching is on by default where there are states. `lines`: of the log.
-    """
-
-    name: str
-    utilization: Share
-    exact_tokens: bool
-    batches: int | None
-    close: tuple[int, int] | None
-    checkpoint: bool
-    cached: bool
-    lines: int
-
-
-_90, _92 = Share(9, 10), Share(92, 100)
-VERSIONS = (
-    Version("0.11.0", _90, False, 1, None, False, False, 2),
-    Version("0.15.1", _90, False, 1, (5, 4), False, False, 2),
-    Version("0.19.1", _90, False, 1, (3, 2), False, False, 2),
-    Version("0.20.0", _92, False, 1, (3, 2), False, False, 2),
-    Version("0.20.2", _92, True, 1, (3, 2), False, False, 2),
-    Version("0.26.0", _92, True, None, (3, 2), False, True, 2),
-    Version("0.28.0", _92, True, None, (3, 2), False, True, 1),
-    Version("0.29.0", _92, True, None, (3, 2), True, True, 1),
-    Version("0.33.0", _92, True, None, (3, 2), True, True, 1),
-)
-
-# A card of Hopper's class is assumed where none is named: an H100 takes 8,192 tokens a batch (engine/arg_utils.py).
-BATCHED_TOKENS = 8192
-
-# Alignment and checkpoint blocks of the kernels that fill states (`_align_hybrid_block_size`): Mamba-2's mixer keeps
-# one; FlashKDA wants sixteens; FlashInfer's gated delta rule, which Hopper takes, 64; Triton's has neither.
-_KERNELS = {"mamba2": (1, 1), "kda": (16, 1), "deltanet": (64, 1)}
-_TRITON = (1, 0)
+__all__ = ["assumed", "drafts", "settings_of"]
 
 
 def settings_of(question: Question, version: Version) -> Settings:
@@ -61,73 +21,92 @@ def settings_of(question: Question, version: Version) -> Settings:
     distinct = list(dict.fromkeys(caches))
     states = [c for c in distinct if isinstance(c, Recurrent)]
     attending = [c for c in caches if isinstance(c, Latent) or (isinstance(c, Attention) and c.kv_heads)]
-    sparse = any(isinstance(c, Indexer) and c.store for c in distinct)
-    speculative = _int(knobs.get("speculative"), 0)
-    batched = _int(knobs.get("max_num_batched_tokens"), BATCHED_TOKENS)
-    mode = _mode(question, version, attention=bool(attending))
+    speculative, batched = _int(knobs.get("speculative"), 0), _int(knobs.get("max_num_batched_tokens"), 0)
+    batched = batched or batched_tokens(question.card)
     computed = knobs.get("computed")
-    conv = _dtype(knobs.get("mamba_cache_dtype"), computed if isinstance(computed, DType) else request.model.dtype)
+    computed = computed if isinstance(computed, DType) else request.model.dtype
+    conv = _dtype(knobs.get("mamba_cache_dtype"), computed)
+    packed = str(knobs.get("packed", ""))
     settings = Settings(
         k=request.widths.k,
         v=request.widths.v,
+        computed=computed,
         conv=conv,
         state=_state_dtype(question, conv),
-        packed=str(knobs.get("packed", "")),
-        block=_block(question, attending, sparse=sparse),
+        packed=packed,
+        block=first_block(question, attending),
         in_flight=batched * _batches(question, version),
         encoder_budget=batched,
         speculative=speculative,
         dcp=request.layout.dcp,
         state_blocks=1 + speculative,
-        sparse=sparse,
+        sparse=any(isinstance(c, Indexer) and c.store for c in distinct),
+        compressed=_compressed(question, version),
+        skipped=_skipped(question, packed, states=bool(states)),
     )
-    if not states:
+    if states:
+        settings = _with_states(question, settings, version, states, attending)
+    return _with_skipped(settings, attending) if settings.skipped else settings
+
+
+def _compressed(question: Question, version: Version) -> bool:
+    """DeepSeek V4, whose cache is fp8_ds_mla whatever fp8 is asked for (`_resolve_dsv4_kv_cache_dtype`)."""
+    request = question.request
+    if not any(isinstance(cache, Compressed) for cache in request.model.distinct_caches):
+        return False
+    if not version.packed:
+        raise KvcalcError(f"--engine: packed pages as vllm {version.name} counted them are not known", "0.27 or newer")
+    if not all(request.auto) and not request.widths.k.name.startswith("fp8"):
+        raise KvcalcError(f"--kv-dtype: vllm keeps this model's cache as fp8_ds_mla, not {request.widths.k.name}")
+    return True
+
+
+def _with_states(
+    question: Question,
+    settings: Settings,
+    version: Version,
+    states: list[Recurrent],
+    attending: list[Attention | Latent],
+) -> Settings:
+    """Blocks of states, and a block of attention layers whose page holds one."""
+    align = _mode(question, version, attention=bool(attending)) == "align"
+    # Checkpoints are taken only where each layer's kernel does so.
+    kernels = [state_kernel(state, question) if version.checkpoint else (1, False) for state in states]
+    alignment = max(aligned for aligned, _ in kernels) if align and all(keeps for _, keeps in kernels) else 1
+    if align:
+        checkpoint = any(keeps for _, keeps in kernels)
+        settings = settings._replace(state_blocks=2 + settings.speculative + checkpoint)
+    if not attending:
         return settings
-    kernels = [_kernel(state, question) for state in states]
-    if mode == "align":
-        checkpoint = version.checkpoint and any(keeps for _, keeps in kernels)
-        settings = settings._replace(state_blocks=2 + speculative + checkpoint)
-    if attending:
-        token = token_bytes(attending[0], settings)
-        largest = max(state_page(state, settings) for state in states)
-        alignment = max(aligned for aligned, _ in kernels) if mode == "align" else 1
-        block = hybrid_block(token, largest, settings, latent=isinstance(attending[0], Latent), alignment=alignment)
-        settings = settings._replace(block=block)
-    return settings
+    token = token_bytes(attending[0], settings)
+    if settings.skipped:  # a page that both formats fill (`_align_hybrid_block_size`)
+        raise KvcalcError("--kv-cache-dtype-skip-layers: its rule for models with states was not read", "leave it out")
+    largest = max(state_page(state, settings) for state in states)
+    latent = isinstance(attending[0], Latent)
+    return settings._replace(block=hybrid_block(token, largest, settings, latent=latent, alignment=alignment))
 
 
-def _kernel(state: Recurrent, question: Question) -> tuple[int, int]:
-    if state.kind == "deltanet" and question.knobs.get("gdn_backend", "flashinfer") != "flashinfer":
-        return _TRITON
-    if state.kind == "kda" and question.knobs.get("kda_backend", "auto") not in ("auto", "flashkda"):
-        return _TRITON
-    return _KERNELS.get(state.kind, _TRITON)
+def _skipped(question: Question, packed: str, *, states: bool) -> frozenset[str]:
+    """Layers that keep the model's dtype: those of the flag, and those that a format leaves by itself."""
+    given = question.knobs.get("skip_layers", ())
+    assert isinstance(given, tuple)
+    layers = len(question.placement.layers)
+    return frozenset(given) | formats.boundary_layers(packed, layers, states=states)
 
 
-# Blocks of the kernels for latents (their lists of kernel block sizes).
-_BACKENDS = {"FLASH_ATTN_MLA": 16, "TRITON_MLA": 16, "FLASHMLA": 64, "FLASHINFER_MLA": 32, "TOKENSPEED_MLA": 32,
-             "CUTLASS_MLA": 128}  # fmt: skip
-
-
-def _indexers(question: Question) -> list[Indexer]:
-    return [c for placed in question.placement.layers for c in placed.caches if isinstance(c, Indexer)]
-
-
-def _block(question: Question, attending: list[Attention | Latent], *, sparse: bool) -> int:
-    """Tokens of a block before states have their say (`update_block_size_for_backend`, for Hopper's kernels)."""
-    given = question.knobs.get("block_size")
-    if isinstance(given, int):
-        return given
-    sparse_block = next((i.block for i in _indexers(question) if i.block), None)
-    if sparse_block:  # tokens that sparse attention chooses together
-        return sparse_block
-    if not any(isinstance(c, Latent) for c in attending):
-        return 16
-    backend = str(question.knobs.get("backend", "")).upper()
-    if backend in _BACKENDS:
-        return _BACKENDS[backend]
-    # FlashMLA (sparse, or with an 8-bit cache) takes 64; FlashAttention's MLA takes 16.
-    return 64 if sparse or question.request.widths.k.block_bytes == 1 else 16
+def _with_skipped(settings: Settings, attending: list[Attention | Latent]) -> Settings:
+    """A block whose page holds a left-out layer's least block (`_align_heterogeneous_kv_block_size`)."""
+    if not attending:
+        return settings
+    first = attending[0]
+    own, plain = token_bytes(first, settings), token_bytes(first, settings.plain)
+    if own == plain:
+        return settings
+    if isinstance(first, Latent):
+        raise KvcalcError("--kv-cache-dtype-skip-layers: its rule for latents was not read", "leave it out")
+    step = max(settings.block, LEAST_BLOCK)
+    block = max(settings.block, step * ceil_div(plain * LEAST_BLOCK, step * own))
+    return settings._replace(block=block, shared_page=block * own)
 
 
 def _batches(question: Question, version: Version) -> int:
@@ -139,14 +118,22 @@ def _batches(question: Question, version: Version) -> int:
 
 
 def _mode(question: Question, version: Version, *, attention: bool) -> str:
-    """`mamba_cache_mode`: align where prefixes are cached, which models of states alone do not by default."""
-    given = question.knobs.get("mamba_cache_mode")
-    if given in ("align", "none"):
-        return str(given)
-    if given is not None:
+    """`mamba_cache_mode`: align where prefixes are cached, else none, whatever the flag says (`MambaModelConfig`).
+
+    Models of states alone do not cache prefixes by default.
+    """
+    given, cached = question.knobs.get("mamba_cache_mode"), question.knobs.get("enable_prefix_caching")
+    if given not in (None, "align", "none", "all"):
         raise KvcalcError(f"--mamba-cache-mode: expected align or none, got '{given}'")
-    cached = question.knobs.get("enable_prefix_caching")
-    return "align" if cached or (cached is None and version.cached and attention) else "none"
+    on = bool(cached) if cached is not None else version.cached and attention
+    if on and version.every and given != "align" and (given == "all" or not version.cached):
+        raise KvcalcError(
+            f"--mamba-cache-mode: states kept for every block, which vllm {version.name} can, have no rule here",
+            "--mamba-cache-mode align",
+        )
+    if given == "all" and not version.every:
+        raise KvcalcError("--mamba-cache-mode: expected align or none, got 'all'")
+    return "align" if on else "none"
 
 
 # Types whose configuration's own state dtype vLLM follows; elsewhere `auto` is the dtype of the convolution.
@@ -154,12 +141,14 @@ _STATED = ("qwen3_5", "nemotron_h")
 
 
 def _state_dtype(question: Question, conv: DType) -> DType:
-    given = question.knobs.get("mamba_ssm_cache_dtype")
-    model_type = question.request.model.model_type or ""
+    model, given = question.request.model, question.knobs.get("mamba_ssm_cache_dtype")
+    model_type = model.model_type or ""
     if given not in (None, "auto"):
         return _dtype(given, conv)
-    if model_type.startswith(_STATED) and question.request.model.state_dtype is not None:
-        return question.request.model.state_dtype
+    if any(isinstance(cache, Recurrent) and cache.kind == "kda" for cache in model.distinct_caches):
+        return dtypes.FP32
+    if model_type.startswith(_STATED) and model.state_dtype is not None:
+        return model.state_dtype
     return dtypes.FP32 if model_type.startswith("nemotron_h") else conv
 
 
@@ -176,6 +165,8 @@ def drafts(question: Question) -> tuple[Layer, ...]:
     method = str(question.knobs.get("method", ""))
     if not question.knobs.get("speculative") or method in ("ngram", "ngram_gpu", "suffix"):
         return ()
+    if question.request.layout.dcp > 1:
+        raise KvcalcError("--dcp: whether drafts are spread too depends on their kind", "leave drafts or --dcp out")
     if "mtp" in method or method == "":
         if question.request.model.draft:
             return question.request.model.draft
@@ -192,15 +183,11 @@ def drafts(question: Question) -> tuple[Layer, ...]:
 def assumed(question: Question, version: Version, settings: Settings) -> tuple[str, ...]:
     """What was assumed where nothing was said, in words."""
     facts = [f"blocks of {settings.block:,} tokens"]
-    if "max_num_batched_tokens" not in question.knobs:
-        facts.append(f"{BATCHED_TOKENS:,} batched tokens and the kernels of an H100 assumed")
+    batched = question.knobs.get("max_num_batched_tokens") or batched_tokens(question.card)
+    if question.card is None:
+        facts.append(f"kernels of an H100 assumed, and {batched:,} batched tokens: --gpu names another card")
+    else:
+        facts.append(f"kernels of {question.card.label}, {batched:,} batched tokens")
     if settings.in_flight and version.batches is None:
         facts.append(f"{settings.in_flight:,} tokens in flight")
     return tuple(facts)
-
-
-def log(version: Version, tokens: int, length: int, concurrency: float) -> tuple[str, ...]:
-    """The lines that vLLM prints."""
-    counted = f"GPU KV cache size: {tokens:,} tokens"
-    most = f"Maximum concurrency for {length:,} tokens per request: {concurrency:.2f}x"
-    return (f"{counted}, {most}",) if version.lines == 1 else (counted, most)
