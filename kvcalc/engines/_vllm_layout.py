@@ -108,18 +108,25 @@ def _without_windows(question: Question) -> Callable[[Cache], Cache]:
     knobs, distinct = question.knobs, question.request.model.distinct_caches
     _check_switched_off(question)
     reaches = {cache.reach for cache in distinct if isinstance(cache, Attention) and cache.kv_heads}
-    if knobs.get("windows", True) and knobs.get("hybrid", "chunked" not in reaches):
+    if not knobs.get("windows", True):
+        return _widen
+    if knobs.get("hybrid", "chunked" not in reaches):
         return lambda cache: cache
     if "cross" in reaches or any(isinstance(cache, Recurrent | Compressed) for cache in distinct):
         raise KvcalcError(
             "--disable-hybrid-kv-cache-manager: vllm does not start this model without that manager", "leave it out"
         )
-    if "full" not in reaches and not any(isinstance(cache, Latent) for cache in distinct):
-        return lambda cache: cache
+    if len({c.span for c in distinct if isinstance(c, Attention) and c.reach in ("sliding", "chunked")}) > 1:
+        raise KvcalcError(
+            "--disable-hybrid-kv-cache-manager: vllm cannot bring windows of several lengths to one kind",
+            "leave it out",
+        )
+    full = "full" in reaches or any(isinstance(cache, Latent) for cache in distinct)
+    return _widen if full else lambda cache: cache
 
-    def widen(cache: Cache) -> Cache:
-        if isinstance(cache, Attention) and cache.reach in ("sliding", "chunked"):
-            return cache._replace(reach="full", span=None)
-        return cache
 
-    return widen
+def _widen(cache: Cache) -> Cache:
+    """A window or chunk as long as the context."""
+    if isinstance(cache, Attention) and cache.reach in ("sliding", "chunked"):
+        return cache._replace(reach="full", span=None)
+    return cache

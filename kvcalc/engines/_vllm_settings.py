@@ -70,12 +70,14 @@ def _with_states(
 ) -> Settings:
     """Blocks of states, and a block of attention layers whose page holds one."""
     align = _mode(question, version, attention=bool(attending)) == "align"
-    # Checkpoints are taken only where each layer's kernel does so.
-    kernels = [state_kernel(state, question) if version.checkpoint else (1, False) for state in states]
-    alignment = max(aligned for aligned, _ in kernels) if align and all(keeps for _, keeps in kernels) else 1
+    kernels = {state.kind: state_kernel(state, question) if version.checkpoint else (1, False) for state in states}
+    alignment = 1
     if align:
-        checkpoint = any(keeps for _, keeps in kernels)
-        settings = settings._replace(state_blocks=2 + settings.speculative + checkpoint)
+        kept = frozenset(kind for kind, (_, keeps) in kernels.items() if keeps)
+        if len(kernels) > 1:  # the gated delta rule keeps checkpoints only where all layers align to them
+            kept -= {"deltanet"}
+        alignment = max(kernels[kind][0] for kind in kept) if kept else 1
+        settings = settings._replace(state_blocks=2 + settings.speculative, checkpoints=kept)
     if not attending:
         return settings
     token = token_bytes(attending[0], settings)

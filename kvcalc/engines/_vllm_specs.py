@@ -34,7 +34,8 @@ class Settings(NamedTuple):
     """Everything beside the model on which the specs depend. `block` is the tokens of a block of attention layers.
 
     `in_flight`: tokens that may be on their way into the cache, which windows must hold beside themselves.
-    `state_blocks`: blocks of a sequence in each group of states. `skipped`: layers, by number or kind, that stay in
+    `state_blocks`: blocks of a sequence in each group of states; `checkpoints`: kinds of states whose kernel takes one
+    more for its own checkpoints. `skipped`: layers, by number or kind, that stay in
     `computed`, the dtype that the model computes in; `shared_page` is what windows are stretched to beside them, or 0.
     """
 
@@ -52,6 +53,7 @@ class Settings(NamedTuple):
     state_blocks: int
     sparse: bool  # an indexer chooses tokens
     compressed: bool  # DeepSeek V4, whose pages of several sizes are packed
+    checkpoints: frozenset[str] = frozenset()
     skipped: frozenset[str] = frozenset()
     shared_page: int = 0
 
@@ -69,8 +71,9 @@ class Settings(NamedTuple):
 class Spec(NamedTuple):
     """One cache of one layer. `page` bytes hold `block` tokens; `padded` is what the page is stretched to, or 0.
 
-    `shape` tells apart caches that share no group although their pages are equal. `part` is which part of a compressed
-    cache this is; `state` are the bytes of what it stores for `tokens` tokens.
+    `span` is a window or chunk, or blocks of checkpoints. `shape` tells apart caches that share no group although their
+    pages are equal. `part` is which part of a compressed cache this is; `state` are the bytes of what it stores for
+    `tokens` tokens.
     """
 
     kind: SpecKind
@@ -140,7 +143,7 @@ def specs_of(cache: Cache, settings: Settings) -> tuple[Spec, ...]:
         case Recurrent(kind="rglru" | "rwkv" | "rwkv4"):
             raise KvcalcError(f"--engine: vllm has no rule for a {cache.kind} state that was read", "leave it out")
         case Recurrent():
-            return (Spec("mamba", state_page(cache, settings), block, shape=cache),)
+            return (Spec("mamba", state_page(cache, settings), block, cache.kind in settings.checkpoints, shape=cache),)
         case Compressed():
             return _compressed(cache, settings)
         case _:
@@ -219,6 +222,6 @@ def needed_tokens(spec: Spec, tokens: int, settings: Settings) -> int:
 def blocks_per_sequence(spec: Spec, tokens: int, settings: Settings) -> int:
     """Blocks that one sequence of `tokens` tokens may come to need in a group of such layers."""
     if spec.kind == "mamba":
-        return settings.state_blocks
+        return settings.state_blocks + spec.span
     # A window starts anywhere in its first block, so that it may need one more.
     return ceil_div(needed_tokens(spec, tokens, settings), spec.block) + spec.kind.startswith("sliding")
