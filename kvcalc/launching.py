@@ -11,7 +11,7 @@ from kvcalc.errors import KvcalcError, escape, nearest, shown
 from kvcalc.finding import entries
 from kvcalc.flags import Read, read_flags
 from kvcalc.reserving import Engine
-from kvcalc.versions import Version, pick
+from kvcalc.versions import Version, pick, unread
 
 __all__ = ["Launch", "all_engines", "launch"]
 
@@ -87,6 +87,8 @@ def launch(engine: str | None, words: Sequence[str] | None) -> Launch:
             del flags[0]
         started = _Started(stated, "", tuple(flags), env)
     row, warning = pick(started.engine.versions, version or None, started.engine.name)
+    if version and started.engine.newest:
+        warning = warning or unread(version, started.engine.newest, started.engine.name)
     read = read_flags(started.words, started.engine.flags, started.env, started.engine.name)
     warnings = (*read.warnings, *([warning] if warning else ()))
     return Launch(started.engine, row, version or None, started.program, read._replace(version=row), warnings)

@@ -174,7 +174,8 @@ class Engine(NamedTuple):
     whatever MODEL may be. `most_sequences` is what one instance can hold. `utilization` is the share of a GPU's memory
     that it takes by default, given the question and that memory in bytes. `overhead` is the least and the most that it
     takes beside weights and cache, where nobody has measured it: an estimate, which gives a range. `packed`: KV formats
-    of this engine alone, with the plain one whose elements they have; the name is the setting `packed`.
+    of this engine alone, with the plain one whose elements they have; the name is the setting `packed`. `newest` is the
+    last version whose rules were read, where that is more than a row of `versions` says.
     """
 
     name: str
@@ -189,6 +190,7 @@ class Engine(NamedTuple):
     overhead: tuple[int, int] | None = None
     packed: Mapping[str, str] = {}
     named: Callable[[str, Sequence[str]], str] | None = None
+    newest: str | None = None
 
 
 class Held(NamedTuple):

@@ -34,6 +34,7 @@ _SWITCHES = """
     exclude-tools-when-tool-choice-none enable-prompt-tokens-details enable-per-request-metrics
     enable-server-load-tracking enable-force-include-usage enable-tokenizer-info-endpoint enable-log-outputs
     enable-log-deltas cohere-is-reasoning-model log-error-stack tokens-only enable-scale-out
+    kv-sharing-fast-prefill enable-mamba-shared-prefix-checkpoint calculate-kv-scales
     disable-uvicorn-access-log allow-credentials enable-ssl-refresh enable-request-id-headers
     disable-fastapi-docs enable-offline-docs enable-flash-late-interaction headless grpc enable-mm-embeds
     interleave-mm-strings skip-mm-profiling mm-encoder-only language-model-only disable-log-requests
@@ -53,6 +54,7 @@ _WORDS = """
     data-parallel-size-local data-parallel-address data-parallel-rpc-port data-parallel-backend all2all-backend
     ubatch-size elastic-ep-max-dp-size dbo-decode-token-threshold dp-sync-interval dbo-prefill-token-threshold
     eplb-config expert-placement-strategy max-parallel-loading-workers worker-cls worker-extension-cls
+    mamba-block-size prefix-cache-retention-interval
     fault-tolerance-config prefix-caching-hash-algo prefix-match-unit replayssm-buffer-len kv-offloading-size
     kv-offloading-backend offload-backend cpu-offload-gb cpu-offload-params offload-group-size
     offload-num-in-group offload-prefetch-step offload-params limit-mm-per-prompt media-io-kwargs
@@ -106,7 +108,17 @@ def _speculation(text: str, what: str) -> tuple[str, int]:
     tokens = re.search(r'"num_speculative_tokens"\s*:\s*([0-9]{1,6})\b', text)
     if tokens is None:
         raise KvcalcError(f"{what}: expected num_speculative_tokens in it, got {shown(text)}")
-    return (method[1] if method else ""), int(tokens[1])
+    draft = re.search(r'"model"\s*:\s*"', text)
+    return (method[1] if method else "draft_model" if draft else ""), int(tokens[1])
+
+
+def _layers(text: str, what: str) -> tuple[str, ...]:
+    """Numbers of layers, or `sliding_window`."""
+    layers = tuple(text.split())
+    for layer in layers:
+        if layer != "sliding_window" and not re.fullmatch("[0-9]{1,4}", layer):
+            raise KvcalcError(f"{what}: expected numbers of layers or sliding_window, got {shown(layer)}")
+    return layers
 
 
 def _switch(key: str, name: str, *, off: bool = False) -> tuple[Flag, Flag]:
@@ -140,9 +152,18 @@ FLAGS = Flags(
         Flag("speculation", ("--speculative-config", "-sc"), _speculation),
         Flag("method", ("--spec-method", "--speculative-config.method"), word),
         Flag("speculative", ("--spec-tokens", "--speculative-config.num-speculative-tokens"), parse_integer),
+        Flag("draft_model", ("--spec-model", "--speculative-config.model"), word),
+        Flag("skip_layers", ("--kv-cache-dtype-skip-layers",), _layers, several=True),
+        Flag("prefill_context", ("--prefill-context-parallel-size", "-pcp"), parse_integer),
+        Flag("replay", ("--use-replayssm",)),
         *_switch("async_scheduling", "async-scheduling"),
         *_switch("enable_prefix_caching", "enable-prefix-caching"),
-        *_switch("hybrid", "disable-hybrid-kv-cache-manager", off=True),
+        Flag("hybrid", ("--disable-hybrid-kv-cache-manager",), constant=False),
+        Flag(
+            "hybrid",
+            ("--no-disable-hybrid-kv-cache-manager",),
+            env=("VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",),
+        ),
         *_switch("windows", "disable-sliding-window", off=True),
     ),
     words=frozenset(f"--{name}" for name in _WORDS.split())
@@ -158,7 +179,7 @@ _SETTINGS = (
     "block_size", "max_num_seqs", "max_num_batched_tokens", "num_gpu_blocks", "backend", "mamba_cache_mode",
     "mamba_cache_dtype", "mamba_ssm_cache_dtype", "gdn_backend", "kda_backend", "async_scheduling",
     "enable_prefix_caching", "hybrid",
-    "windows", "method", "speculative",
+    "windows", "method", "speculative", "skip_layers", "prefill_context", "replay",
 )  # fmt: skip
 
 
@@ -171,6 +192,8 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         speculation = values["speculation"]
         assert isinstance(speculation, tuple)
         knobs["method"], knobs["speculative"] = speculation
+    elif "draft_model" in values:
+        knobs.setdefault("method", "draft_model")
     context = values.get("context", "max" if program and model.max_context else None)
     if context == AUTO:
         context, knobs["auto_length"] = "max", True

@@ -16,6 +16,7 @@ __all__ = ["assumed", "drafts", "settings_of"]
 
 def settings_of(question: Question, version: Version) -> Settings:
     """The settings in force: flags, else the version's and the model's defaults."""
+    _check_flags(question, version)
     request, knobs = question.request, question.knobs
     caches = [cache for placed in question.placement.layers for cache in placed.caches]
     distinct = list(dict.fromkeys(caches))
@@ -38,6 +39,7 @@ def settings_of(question: Question, version: Version) -> Settings:
         in_flight=batched * _batches(question, version),
         encoder_budget=batched,
         speculative=speculative,
+        retained=speculative - 1 if min(len(drafts(question)), speculative) > 1 else 0,
         dcp=request.layout.dcp,
         state_blocks=1 + speculative,
         sparse=any(isinstance(c, Indexer) and c.store for c in distinct),
@@ -47,6 +49,17 @@ def settings_of(question: Question, version: Version) -> Settings:
     if states:
         settings = _with_states(question, settings, version, states, attending)
     return _with_skipped(settings, attending) if settings.skipped else settings
+
+
+def _check_flags(question: Question, version: Version) -> None:
+    """Refuse what changes the cache by a rule that is not here."""
+    if _int(question.knobs.get("prefill_context"), 1) > 1 and version.prefill:
+        raise KvcalcError(
+            f"--prefill-context-parallel-size: vllm {version.name} divides the context by it too: no rule here",
+            "0.26 or newer does not",
+        )
+    if question.knobs.get("replay") and any(isinstance(c, Recurrent) for c in question.request.model.distinct_caches):
+        raise KvcalcError("--use-replayssm: the rings that it adds to states have no rule here", "leave it out")
 
 
 def _compressed(question: Question, version: Version) -> bool:

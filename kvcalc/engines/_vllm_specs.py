@@ -33,7 +33,8 @@ SpecKind = Literal["full", "mla", "sliding", "sliding_mla", "chunked", "mamba", 
 class Settings(NamedTuple):
     """Everything beside the model on which the specs depend. `block` is the tokens of a block of attention layers.
 
-    `in_flight`: tokens that may be on their way into the cache, which windows must hold beside themselves.
+    `in_flight`: tokens that may be on their way into the cache, which windows must hold beside themselves;
+    `retained`: tokens before a window that several draft layers read again.
     `state_blocks`: blocks of a sequence in each group of states; `checkpoints`: kinds of states whose kernel takes one
     more for its own checkpoints. `skipped`: layers, by number or kind, that stay in
     `computed`, the dtype that the model computes in; `shared_page` is what windows are stretched to beside them, or 0.
@@ -49,6 +50,7 @@ class Settings(NamedTuple):
     in_flight: int
     encoder_budget: int
     speculative: int
+    retained: int
     dcp: int
     state_blocks: int
     sparse: bool  # an indexer chooses tokens
@@ -208,7 +210,7 @@ def needed_tokens(spec: Spec, tokens: int, settings: Settings) -> int:
             return ceil_div(tokens, settings.dcp)
         # The window without the token itself, and what is in flight.
         case "sliding" | "sliding_mla":
-            return min(spec.span - 1 + settings.in_flight, tokens)
+            return min(spec.span - 1 + settings.retained + settings.in_flight, tokens)
         case "chunked":
             return min(spec.span + settings.in_flight, tokens)
         case "cross":

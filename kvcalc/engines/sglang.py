@@ -274,6 +274,7 @@ ENGINE = Engine(
     asked,
     model_of,
     utilization=utilization,
+    newest=VERSIONS[-1].name,
     # Before the weights a context and communication are there: 0.3 to 1.5 GiB in start-up logs.
     overhead=(3 * 2**30 // 10, 15 * 2**30 // 10),
 )

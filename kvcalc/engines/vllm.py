@@ -88,5 +88,6 @@ ENGINE = Engine(
     flags.model_of,
     utilization=utilization,
     packed=PACKED,
+    newest=VERSIONS[-1].name,
     overhead=(_LEAST_OVERHEAD, _MOST_OVERHEAD),
 )
