@@ -8,7 +8,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from kvcalc.errors import KvcalcError
+
 from .asking import counted, reservation
+from .vllm_rows import FLAGGED, ROWS
+from .vllm_rows import Row as Planned
 
 GIB = 2**30
 
@@ -79,6 +83,16 @@ def test_blocks_tokens_and_concurrency_are_those_of_vllm(row: Row) -> None:
         assert found.values["num_blocks"] == row.blocks
     if row.bytes_per_block is not None:
         assert plan.values["bytes_per_block"] == row.bytes_per_block
+
+
+@pytest.mark.parametrize("row", [*ROWS, *FLAGGED], ids=lambda row: f"{row.preset} {row.options} {row.flags}".strip())
+def test_every_kind_of_model_is_planned_as_by_vllm(row: Planned) -> None:
+    """All kinds of caches, layouts, drafts, formats and left-out layers against the planning code itself."""
+    plan = reservation(row.preset, "vllm", row.flags, **row.options).plan
+    assert plan.capacity is not None
+    found = plan.capacity(row.gib * GIB)
+    assert (plan.values["bytes_per_block"], plan.values["groups"]) == (row.bytes_per_block, row.groups)
+    assert (found.values["num_blocks"], found.tokens, found.concurrency) == (row.blocks, row.tokens, row.concurrency)
 
 
 @pytest.mark.parametrize(
@@ -155,3 +169,72 @@ def test_a_draft_layer_of_its_own_kind_regroups_the_model() -> None:
     flags = "--spec-method mtp --spec-tokens 1"
     assert reservation(facts, "vllm", flags, context=131072).plan.values["bytes_per_block"] == 425_984
     assert counted(facts, "vllm", 40 * GIB, flags, context=131072).tokens == 1_432_542
+
+
+@pytest.mark.parametrize(
+    ("layers", "options", "tokens", "bytes_per_block", "groups"),
+    [
+        # A.8: 2 windows, 20 + 20 compressed: 21 and 21 windows, 60 entries and keys, 40 and 20 rings; 20 x 37,440 +
+        # 20 x 8,640 + 20 x 1,728 B
+        ("2 window, 20 x (window+csa, window+hca)", {}, None, 956_160, 5),
+        # One layer of each kind more than the other: the published Flash, 22 x 32,832 and so on
+        ("2 window, 20 x (window+csa, window+hca), window+csa", {}, 4_169_106, 1_002_240, 5),
+    ],
+)
+def test_deepseek_v4_packs_pages_of_several_sizes(
+    layers: str, options: dict[str, Any], tokens: int | None, bytes_per_block: int, groups: int
+) -> None:
+    """Entries, index keys and rings of DeepSeek V4 stand side by side in pages of whole 576 bytes."""
+    facts = {
+        "name": "V4", "model_type": "deepseek_v4", "dtype": "bf16", "heads": 64, "max_context": 1048576, "layers": layers,
+        "caches": {
+            "window": {"kind": "sliding", "kv_heads": 1, "k_dim": 512, "v_dim": 0, "rope": 64, "window": 128},
+            "csa": {"kind": "compressed", "ratio": 4, "dim": 512, "rope": 64, "overlap": True, "indexer": 128},
+            "hca": {"kind": "compressed", "ratio": 128, "dim": 512, "rope": 64},
+        },
+    }  # fmt: skip
+    plan = reservation(facts, "vllm", context=1048576, **options).plan
+    assert (plan.values["bytes_per_block"], plan.values["groups"]) == (bytes_per_block, groups)
+    if tokens is not None:
+        assert plan.capacity is not None
+        assert plan.capacity(40 * GIB).tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("preset", "options", "flags", "words"),
+    [
+        ("gemma3n-e4b", {"pp": 4}, "", "a stage of this model would keep no cache"),
+        ("gpt-oss-20b", {"tp": 16, "dcp": 2}, "", "cannot spread a model with sliding layers"),
+        ("llama3.1-8b", {"tp": 8, "dcp": 2}, "", "at most 1 at --tp 8"),
+        ("deepseek-v4-flash", {"kv_dtype": "bf16"}, "", "as fp8_ds_mla, not bf16"),
+        ("deepseek-v3", {}, "--kv-cache-dtype nvfp4", "no nvfp4 cache for this model's latents"),
+        ("deepseek-v3", {}, "--kv-cache-dtype int8_per_token_head", "no int8_per_token_head cache"),
+        ("qwen3-next-80b", {}, "--disable-hybrid-kv-cache-manager", "does not start this model without that manager"),
+        ("qwen3-next-80b", {}, "--mamba-cache-mode all --enable-prefix-caching", "expected align or none"),
+        ("nemotron3-nano-30b", {}, "--use-replayssm", "have no rule here"),
+        ("mistral-7b-v0.1", {"context": 8192}, "--disable-sliding-window", "cuts the length to the window of 4,096"),
+        ("llama3.1-8b", {}, '--speculative-config \'{"model": "x/eagle", "num_speculative_tokens": 3}\'', "draft_model"),
+    ],
+)  # fmt: skip
+def test_what_vllm_does_not_start_with_is_refused(preset: str, options: dict[str, Any], flags: str, words: str) -> None:
+    """One line that names the flag, where vLLM stops too or the rule is not known."""
+    with pytest.raises(KvcalcError) as refused:
+        reservation(preset, "vllm", flags, **options)
+    assert words in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("version", "flags", "blocks"),
+    [
+        # engines-gpu.md A.6: Nemotron-Nano-9B-v2: 4 groups of full layers' blocks of 1,312 tokens, 7 groups of states
+        ("0.33.0", "", 100 + 7 * 3),
+        ("0.28.0", "", 100 + 7 * 2),  # no checkpoint block yet
+        ("0.25.0", "", 100 + 7),  # prefixes not cached by default
+        ("0.33.0", "--no-enable-prefix-caching", 100 + 7),
+        ("0.33.0", "--mamba-cache-mode none", 100 + 7 * 3),  # with cached prefixes the mode is align all the same
+    ],
+)
+def test_blocks_of_states_by_version_and_mode(version: str, flags: str, blocks: int) -> None:
+    """27 Mamba-2 layers beside 4 full ones: 7 groups of states, and ceil(131,072 / 1,312) = 100 blocks of 1,312."""
+    plan = reservation("nemotron-nano-9b-v2", f"vllm@{version}", flags, context=131072).plan
+    assert plan.values["blocks_per_sequence"] == blocks
