@@ -129,6 +129,7 @@ def _request(request: Request, budget: Budget | None) -> dict[str, Value]:
             "weights": weights,
             "overhead_bytes": budget.overhead,
         }
+    values["gpu"] = budget.card.name if budget is not None and budget.card is not None else None
     values["kv_memory_bytes"] = budget.kv_memory if budget is not None else None
     return values
 

@@ -23,7 +23,7 @@ ORDER = (
     ("caches",),
     ("preset",),
     ("sources.",),
-    ("finding",),
+    ("cards", "finding"),
     ("locating",),
     ("canonical", "library", "explain"),
     ("flags", "versions"),

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvcalc.cli.options import Given, request_of
+from kvcalc.cli.options import Given, card_of, request_of
 from kvcalc.cli.shell import load_model
 from kvcalc.document import Value
 from kvcalc.errors import KvcalcError
-from kvcalc.fitting import Budget, Fit, Holding
+from kvcalc.fitting import Budget, Fit, Holding, Share
 from kvcalc.sizing import Size, measure
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from kvcalc.reserving import Reservation
 
 __all__ = ["Asked", "question_of"]
+
+
+_CARD_SHARE = Share(9, 10)  # of a named GPU, where no engine says
 
 
 class Asked(NamedTuple):
@@ -31,9 +34,11 @@ class Asked(NamedTuple):
     def budget(self, budget: Budget | None) -> Budget | None:
         """The budget of the options, with what the engine's flags and its own defaults say of the memory."""
         if self.reservation is None or self.stated is None:
+            if budget is not None and budget.card is not None and budget.utilization is None:
+                return budget._replace(utilization=_CARD_SHARE)
             return budget
         if self.stated.kv_memory is not None:
-            if budget is not None:
+            if budget is not None and (budget.card is None or budget != Budget(budget.vram, card=budget.card)):
                 option = "--vram" if budget.vram is not None else "--kv-memory"
                 raise KvcalcError(
                     f"{option}: the engine's own flags behind -- state the memory of the cache", "give one"
@@ -81,7 +86,7 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
         given = {**given, "kv_dtype": started.engine.packed[packed]}
         stated = stated._replace(knobs={**stated.knobs, "packed": packed})
     size = measure(request_of(model, given, stated.options))
-    question = Question(size.request, size.placement, started.version, stated.knobs).counted()
+    question = Question(size.request, size.placement, started.version, stated.knobs, card=card_of(given)[1]).counted()
     reservation = reserve(started.engine, question)
     capacity = reservation.plan.capacity
     holding = Holding(

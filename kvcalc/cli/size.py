@@ -36,6 +36,7 @@ def size(
     kv_heads: o.KvHeads = None,
     engine: o.Engine = None,
     vram: o.Vram = None,
+    gpu: o.Gpu = None,
     kv_memory: o.KvMemory = None,
     utilization: o.Utilization = None,
     weights: o.WeightsOption = None,

@@ -201,6 +201,8 @@ def assumed(question: Question, version: Version, settings: Settings) -> tuple[s
     batched = question.knobs.get("max_num_batched_tokens") or batched_tokens(question.card)
     if question.card is None:
         facts.append(f"kernels of an H100 assumed, and {batched:,} batched tokens: --gpu names another card")
+    elif question.card.capability is None:
+        facts.append(f"blocks as on cards of NVIDIA assumed, since kernels for {question.card.label} were not read")
     else:
         facts.append(f"kernels of {question.card.label}, {batched:,} batched tokens")
     if settings.in_flight and version.batches is None:
