@@ -32,6 +32,7 @@ __all__ = [
     "Step",
     "held",
     "reserve",
+    "restaged",
     "without_tp",
 ]
 
@@ -224,6 +225,16 @@ def _groups(question: Question) -> tuple[Group, ...]:
         for cache, whole in zip(placed.caches, layer, strict=True):
             counts[placed.stage, cache, whole] += 1
     return tuple((*key, copies) for key, copies in counts.items())
+
+
+def restaged(question: Question, sizes: Sequence[int]) -> Question:
+    """The same question, with as many layers on each pipeline stage as an engine puts there."""
+    stages = [stage for stage, size in enumerate(sizes) for _ in range(size)]
+    layers = question.placement.layers
+    if all(placed.stage == stage for placed, stage in zip(layers, stages, strict=True)):
+        return question
+    moved = tuple(placed._replace(stage=stage) for placed, stage in zip(layers, stages, strict=True))
+    return question._replace(placement=question.placement._replace(layers=moved), groups=())
 
 
 def without_tp(question: Question, engine: str) -> None:

@@ -69,7 +69,7 @@ _WORDS = """
     disaggregation-decode-host-receive-threshold disaggregation-decode-polling-interval
     disaggregation-decode-retraction-backup disaggregation-ib-device disaggregation-mode
     disaggregation-transfer-backend dist-init-addr dist-timeout dllm-algorithm dllm-algorithm-config
-    download-dir dsa-decode-backend dsa-paged-mqa-logits-backend dsa-prefill-backend dsa-topk-backend
+    download-dir dsa-paged-mqa-logits-backend dsa-topk-backend
     dsa-triton-union dsv4-attn-backend dsv4-prefill-backend dwdp-size dynamic-batch-tokenizer-batch-size
     dynamic-batch-tokenizer-batch-timeout elastic-ep-backend elastic-ep-initial-size elastic-ep-join-mode
     elastic-ep-join-rank-offset elastic-ep-scale-timeout enable-decoder-swa-bounded-replay
@@ -98,7 +98,7 @@ _WORDS = """
     load-publish-endpoint load-snapshot-publish-interval log-level log-level-http log-requests-format
     log-requests-level log-requests-target lora-backend lora-drain-wait-threshold lora-eviction-policy
     lora-paths lora-target-modules mamba-backend mamba-cache-philox-rounds mamba-max-states-per-path
-    mamba-radix-cache-strategy mamba-track-interval max-ep-size max-loaded-loras max-lora-chunk-size
+    mamba-track-interval max-ep-size max-loaded-loras max-lora-chunk-size
     max-lora-rank max-loras-per-batch max-prefill-tokens max-queued-requests media-url-max-file-size-mb
     min-free-slots-delay mm-attention-backend mm-enable-dp-encoder mm-feature-transport mm-global-cache-backend
     mm-io-worker-num mm-preprocess-cache-size-mb mm-process-config mm-processor-worker-num model-checksum
@@ -160,15 +160,20 @@ FLAGS = Flags(
         Flag("mamba_full_memory_ratio", ("--mamba-full-memory-ratio",), Share.parse),
         Flag("max_mamba_cache_size", ("--max-mamba-cache-size",), parse_integer),
         Flag("mamba_ssm_dtype", ("--mamba-ssm-dtype",), word),
+        Flag("mamba_strategy", ("--mamba-radix-cache-strategy",), word),
+        Flag("backend", ("--attention-backend",), word),
+        Flag("dsa_prefill_backend", ("--dsa-prefill-backend",), word),
+        Flag("dsa_decode_backend", ("--dsa-decode-backend",), word),
         Flag("algorithm", ("--speculative-algorithm",), word),
+        Flag("draft_model", ("--speculative-draft-model-path",), word),
         Flag("draft_tokens", ("--speculative-num-draft-tokens",), parse_integer),
         Flag("disable_radix_cache", ("--disable-radix-cache",)),
         Flag("disable_overlap", ("--disable-overlap-schedule",)),
         Flag("dp_attention", ("--enable-dp-attention",)),
     ),
     words=frozenset(f"--{name}" for name in _WORDS.split())
-    | frozenset({"--attention-backend", "--decode-attention-backend", "--prefill-attention-backend",
-                 "--speculative-num-steps", "--speculative-eagle-topk", "--speculative-draft-model-path"}),
+    | frozenset({"--decode-attention-backend", "--prefill-attention-backend", "--speculative-num-steps",
+                 "--speculative-eagle-topk"}),
     switches=frozenset(f"--{name}" for name in _SWITCHES.split()),
 )  # fmt: skip
 
@@ -191,9 +196,12 @@ def asked(program: str, read: Read, model: Model) -> Asked:
     elif computed != "auto" and model.kv_dtype is None:
         options["kv_dtype"] = _DTYPES[computed]
     utilization = values.get("utilization")
+    knobs = {name: value for name, value in values.items() if name not in _APART}
+    if "context" in values:
+        knobs["context_length"] = values["context"]
     return Asked(
         options,
-        {name: value for name, value in values.items() if name not in _APART},
+        knobs,
         utilization=utilization if isinstance(utilization, Share) else None,
     )
 

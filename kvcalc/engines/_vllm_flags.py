@@ -121,6 +121,11 @@ def _layers(text: str, what: str) -> tuple[str, ...]:
     return layers
 
 
+def _partition(text: str, what: str) -> tuple[int, ...]:
+    """Layers of each pipeline stage, with commas between."""
+    return tuple(parse_integer(number, what) for number in text.split(","))
+
+
 def _switch(key: str, name: str, *, off: bool = False) -> tuple[Flag, Flag]:
     """A switch and its `--no-` form; `off`: the switch turns `key` off."""
     return Flag(key, (f"--{name}",), constant=not off), Flag(key, (f"--no-{name}",), constant=off)
@@ -155,6 +160,7 @@ FLAGS = Flags(
         Flag("draft_model", ("--spec-model", "--speculative-config.model"), word),
         Flag("skip_layers", ("--kv-cache-dtype-skip-layers",), _layers, several=True),
         Flag("prefill_context", ("--prefill-context-parallel-size", "-pcp"), parse_integer),
+        Flag("partition", (), _partition, env=("VLLM_PP_LAYER_PARTITION",)),
         Flag("replay", ("--use-replayssm",)),
         *_switch("async_scheduling", "async-scheduling"),
         *_switch("enable_prefix_caching", "enable-prefix-caching"),
@@ -179,7 +185,7 @@ _SETTINGS = (
     "block_size", "max_num_seqs", "max_num_batched_tokens", "num_gpu_blocks", "backend", "mamba_cache_mode",
     "mamba_cache_dtype", "mamba_ssm_cache_dtype", "gdn_backend", "kda_backend", "async_scheduling",
     "enable_prefix_caching", "hybrid",
-    "windows", "method", "speculative", "skip_layers", "prefill_context", "replay",
+    "windows", "method", "speculative", "skip_layers", "prefill_context", "replay", "partition",
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from kvcalc.model import Attention, Cache, Compressed, Latent, Recurrent
 from kvcalc.reserving import Question
 from kvcalc.sharding import shard
 
-__all__ = ["Laid", "Placed", "lay"]
+__all__ = ["Laid", "Placed", "lay", "stages_of"]
 
 
 class Placed(NamedTuple):
@@ -70,6 +70,21 @@ def lay(question: Question, settings: Settings, version: Version) -> Laid:
         raise KvcalcError("--engine: vllm keeps no cache for this model", "leave it out")
     groups = group(entries, version.close, packed=settings.compressed)
     return Laid(caches, groups, [widest(groups, stage) for stage in range(layout.pp)], settings)
+
+
+def stages_of(question: Question) -> list[int]:
+    """Layers of each pipeline stage (`distributed/utils.py: get_pp_indices`).
+
+    Where they do not divide, one more for stages from the last but one backwards; or as VLLM_PP_LAYER_PARTITION says.
+    """
+    layers, pp = len(question.placement.layers), question.request.layout.pp
+    given = question.knobs.get("partition")
+    if isinstance(given, tuple):
+        if len(given) != pp or sum(given) != layers:
+            raise KvcalcError(f"VLLM_PP_LAYER_PARTITION: expected {pp} numbers that add up to {layers}, got {given}")
+        return list(given)
+    least, more = divmod(layers, pp)
+    return [least + (pp - 1 - more <= stage < pp - 1) for stage in range(pp)]
 
 
 def _check_contexts(question: Question) -> None:

@@ -7,11 +7,11 @@ to 0.30.0.
 from kvcalc.engines import _vllm_flags as flags
 from kvcalc.engines._vllm_charges import charges
 from kvcalc.engines._vllm_formats import PACKED
-from kvcalc.engines._vllm_layout import Laid, lay
+from kvcalc.engines._vllm_layout import Laid, lay, stages_of
 from kvcalc.engines._vllm_settings import assumed, settings_of
 from kvcalc.engines._vllm_versions import VERSIONS, Version, log
 from kvcalc.fitting import Share
-from kvcalc.reserving import Capacity, Engine, Plan, Question
+from kvcalc.reserving import Capacity, Engine, Plan, Question, restaged
 
 __all__ = ["ENGINE"]
 
@@ -20,6 +20,7 @@ def plan(question: Question) -> Plan:
     """vLLM's reservation. The budget comes in by the plan's `capacity` alone."""
     version = question.version
     assert isinstance(version, Version)
+    question = restaged(question, stages_of(question))
     settings = settings_of(question, version)
     laid = lay(question, settings, version)
     tokens = question.request.context
