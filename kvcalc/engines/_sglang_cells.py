@@ -20,6 +20,7 @@ __all__ = [
     "Cell",
     "cell_of",
     "draft_layers",
+    "formats",
     "page_of",
     "ratio_of",
     "slots_of",
@@ -54,7 +55,8 @@ _PAGES = {"flashmla": 64, "trtllm_mla": 64, "cutedsl_mla": 64, "trtllm_mha": 64,
 class Cell(NamedTuple):
     """Bytes of a token on one rank of one stage, in layers of full reach and in windows, and of one slot of states.
 
-    `convolution` is the part of a slot that is no recurrent state; `k` and `v` are those of full tokens, where apart.
+    `convolution` is the part of a slot that is no recurrent state; `k` and `window_k` are keys alone,
+    0 where they are not apart.
     """
 
     full: int
@@ -62,13 +64,13 @@ class Cell(NamedTuple):
     state: int
     convolution: int
     k: int
-    v: int
+    window_k: int
 
 
 def cell_of(parts: list[Held], question: Question) -> Cell:
     """The cell of one stage, the draft's layers with it."""
     ratio = ratio_of(question)
-    full = window = state = convolution = k = keys = layers = first = 0
+    full = window = state = convolution = k = window_k = keys = layers = first = 0
     for each in parts:
         match each.cache:
             case Recurrent():
@@ -78,21 +80,25 @@ def cell_of(parts: list[Held], question: Question) -> Cell:
                 pass
             case _ if windowed(each.cache, ratio):
                 window += each.copies * token_bytes(each.cache, question)
+                window_k += each.copies * _key_bytes(each.cache, question)
             case Indexer():
                 keys += each.copies * token_bytes(each.cache, question)
             case _:
                 own = token_bytes(each.cache, question)
                 full, layers, first = full + each.copies * own, layers + each.copies, first or own
-                if isinstance(each.cache, Attention):
-                    k += each.copies * each.cache.kv_heads * dtypes.row_bytes(_dtypes(question)[0], each.cache.k_dim)
-    v = full - k if k else 0
+                k += each.copies * _key_bytes(each.cache, question)
     drafts = draft_layers(question)
     if drafts and layers:  # as if the draft's layers were the model's own
         indexer = any(isinstance(each.cache, Indexer) for each in parts)
         of_keys = max((token_bytes(e.cache, question) for e in parts if isinstance(e.cache, Indexer)), default=0)
         full += first * drafts if window else int(full * drafts / layers)
         keys += of_keys * drafts if indexer else 0
-    return Cell(full + keys, window, state, convolution, k, v)
+    return Cell(full + keys, window, state, convolution, k, window_k)
+
+
+def _key_bytes(cache: Cache, question: Question) -> int:
+    """Bytes of the keys of a token where keys and values are apart."""
+    return cache.kv_heads * dtypes.row_bytes(formats(question)[0], cache.k_dim) if isinstance(cache, Attention) else 0
 
 
 def draft_layers(question: Question) -> int:
@@ -162,7 +168,7 @@ def page_of(question: Question) -> int:
     return 1 if latent else _PAGES["trtllm_mha"]  # FlashInfer for latents
 
 
-def _dtypes(question: Question) -> tuple[DType, DType]:
+def formats(question: Question) -> tuple[DType, DType]:
     """Formats of keys and values: DSA models take fp8 by themselves on Blackwell (`_dsa_kv_cache_dtype_default`)."""
     k, v = question.request.widths[:2]
     blackwell = question.card is not None and (question.card.generation or 0) >= _BLACKWELL
@@ -177,7 +183,7 @@ def _sparse(caches: Iterable[Cache]) -> bool:
 
 def token_bytes(cache: Cache, question: Question) -> int:
     """Bytes of a token of one layer on one rank."""
-    k, v = _dtypes(question)
+    k, v = formats(question)
     match cache:
         case Attention(reach="cross"):
             raise KvcalcError("--engine: sglang's rule for a cross-attention cache was not read", "leave it out")

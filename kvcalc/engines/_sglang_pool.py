@@ -6,7 +6,7 @@ engine counts in GiB as doubles, and so does this.
 
 from typing import NamedTuple
 
-from kvcalc.engines._sglang_cells import Cell, cell_of, draft_layers, page_of, ratio_of, slots_of
+from kvcalc.engines._sglang_cells import Cell, cell_of, draft_layers, formats, page_of, ratio_of, slots_of
 from kvcalc.engines._sglang_flags import integer
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
@@ -103,13 +103,22 @@ class Pool(NamedTuple):
                 f"Mamba Cache is allocated. max_mamba_cache_size: {slots}, conv_state size: {convolution:.2f}GB, "
                 f"ssm_state size: {state:.2f}GB "
             )
-        if windows is None and cell.full:
-            rows = tokens + self.page
-            sizes = f"KV size: {rows * cell.full / _GIB:.2f} GB"
-            if cell.k:
-                sizes = f"K size: {rows * cell.k / _GIB:.2f} GB, V size: {rows * cell.v / _GIB:.2f} GB"
-            lines.append(f"KV Cache is allocated. dtype: {self.dtype}, #tokens: {tokens}, {sizes}")
+        own = cell.full and tokens
+        lines += self._allocated(tokens, cell.full, cell.k) if own else []
+        if windows is not None:
+            lines += self._allocated(windows, cell.window, cell.window_k)
+            usage = ((tokens + self.page) * cell.full if own else 0) + (windows + self.page) * cell.window
+            sizes = f"swa size: {windows}, full size: {tokens if own else 0}"
+            lines.append(f"SWAKVPool mem usage: {usage / _GIB:.2f} GB, {sizes}")
         return tuple(lines)
+
+    def _allocated(self, tokens: int, both: int, k: int) -> list[str]:
+        """One pool, which has a page more than its tokens."""
+        rows = tokens + self.page
+        sizes = f"KV size: {rows * both / _GIB:.2f} GB"
+        if k:
+            sizes = f"K size: {rows * k / _GIB:.2f} GB, V size: {rows * (both - k) / _GIB:.2f} GB"
+        return [f"KV Cache is allocated. dtype: {self.dtype}, #tokens: {tokens}, {sizes}"]
 
 
 _TORCH = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.float32", "fp8": "torch.float8_e4m3fn",
@@ -140,7 +149,7 @@ def pool_of(question: Question) -> Pool:
             "leave one of them out",
         )
     given, length = knobs.get("mamba_full_memory_ratio"), question.request.model.max_context
-    stages = range(question.request.layout.pp)
+    stages, stored = range(question.request.layout.pp), formats(question)[0]
     return Pool(
         [cell_of([each for each in parts if each.stage == stage], question) for stage in stages],
         page_of(question),
@@ -151,6 +160,6 @@ def pool_of(question: Question) -> Pool:
         draft,
         requests,
         states,
-        _TORCH.get(question.request.widths.k.name, question.request.widths.k.name),
+        _TORCH.get(stored.name, stored.name),
         integer(knobs.get("context_length")) or length or question.request.context,
     )

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from kvcalc.errors import KvcalcError
+
 from .asking import counted, reservation
 
 GIB = 2**30
@@ -76,3 +78,132 @@ def test_the_default_share_of_the_memory(vram: int, tp: int, preset: str, fracti
     found = reservation(preset, "sglang", tp=tp)
     share = found.engine.utilization(found.question, vram)
     assert (share.part, share.of) == (fraction, 1000)
+
+
+def _facts(name: str, layers: str, caches: dict[str, dict[str, Any]], **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "dtype": "bf16",
+        "heads": 16,
+        "layers": layers,
+        "caches": caches,
+        "max_context": 262144,
+        **more,
+    }
+
+
+QWEN35_9B = _facts(
+    "Qwen3.5 9B",
+    "8 x (3 deltanet, full)",
+    {
+        "deltanet": {"k_heads": 16, "k_dim": 128, "v_heads": 32, "v_dim": 128, "conv": 4},
+        "full": {"kv_heads": 4, "head_dim": 256},
+    },
+    model_type="qwen3_5_text",
+)
+GEMMA4_26B = _facts(
+    "Gemma 4 26B A4B",
+    "5 x (5 sliding, full)",
+    {
+        "sliding": {"window": 1024, "kv_heads": 8, "head_dim": 256},
+        "full": {"kv_heads": 2, "head_dim": 512},
+    },
+    model_type="gemma4_text",
+)
+
+
+def test_slots_of_states_as_a_log_has_them() -> None:
+    """engines-gpu.md B.4: Qwen3.5 9B, TP2: 186 slots, 0.10 + 4.38 GB, 327,310 tokens, 2.50 + 2.50 GB.
+
+    187 slots of 24 layers x (3 x 4,096 x 2 B + 16 x 128 x 128 x 4 B) and the tokens of 16,384 B make the budget.
+    """
+    slot = 24 * (3 * 4096 * 2 + 16 * 128 * 128 * 4)
+    found = counted(QWEN35_9B, "sglang", 327_310 * 16_384 + 187 * slot, tp=2)
+    assert (found.values["state_slots"], found.tokens) == (186, 327_310)
+    assert found.log == (
+        "Mamba Cache is allocated. max_mamba_cache_size: 186, conv_state size: 0.10GB, ssm_state size: 4.38GB ",
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 327310, K size: 2.50 GB, V size: 2.50 GB",
+    )
+
+
+def test_windows_as_logs_have_them() -> None:
+    """E364: a cell of 184,320 B for Gemma 4 26B A4B; E437: 70,656 and 56,320 tokens, 0.68 and 5.40 GB of K and of V."""
+    found = counted(GEMMA4_26B, "sglang", 70_656 * 184_320, "--page-size 256")
+    assert (found.tokens, found.values["swa_tokens"]) == (70_656, 56_320)
+    assert found.log == (
+        "Use sliding window memory pool. full_layer_tokens=70656, swa_layer_tokens=56320",
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 70656, K size: 0.68 GB, V size: 0.68 GB",
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 56320, K size: 5.40 GB, V size: 5.40 GB",
+        # 70,912 x 20,480 and 56,576 x 204,800 B
+        "SWAKVPool mem usage: 12.14 GB, swa size: 56320, full size: 70656",
+    )
+
+
+@pytest.mark.parametrize(
+    ("preset", "flags", "slots"),
+    [
+        # _calculate_mamba_ratio: 3, and 2 more to track states beside overlapped scheduling, where the model can
+        ("qwen3-next-80b", "", 5),
+        ("nemotron3-nano-30b", "", 5),
+        ("lfm2-8b-a1b", "", 3),
+        ("qwen3-next-80b", "--disable-overlap-schedule", 3),
+        ("qwen3-next-80b", "--disable-overlap-schedule --page-size 16", 4),
+        ("qwen3-next-80b", "--mamba-radix-cache-strategy no_buffer", 3),
+        ("qwen3-next-80b", "--mamba-radix-cache-strategy extra_buffer_lazy", 4),
+        ("qwen3-next-80b", "--disable-radix-cache", 1),
+    ],
+)
+def test_slots_that_a_running_request_takes(preset: str, flags: str, slots: int) -> None:
+    """How many states SGLang keeps for each running request depends on its strategy for prefixes."""
+    found = reservation(preset, "sglang", flags)
+    states = [charge for charge in found.plan.charges if dict(charge.parts).get("state_bytes")]
+    assert states
+    for charge in states:
+        before, after = charge.steps[-2].bytes, charge.steps[-1].bytes
+        assert after == slots * before
+
+
+@pytest.mark.parametrize(
+    ("preset", "flags", "options", "cell"),
+    [
+        # int(cell x draft layers / layers): GLM 4.6, 92 + 1 layers of 8 x 256 x 2 B; DeepSeek V3, 61 + 1 of 1,152 B
+        ("glm4.6", "--speculative-algorithm EAGLE", {}, 93 * 8 * 256 * 2),
+        ("deepseek-v3", "--speculative-algorithm NEXTN", {}, 62 * 1152),
+        # latents and index keys apart: 61 + 1 of 1,152 and of 132 B
+        ("deepseek-v3.2", "--speculative-algorithm EAGLE", {}, 62 * (1152 + 132)),
+        ("deepseek-v3.2", "", {"kv_dtype": "fp8"}, 61 * (656 + 132)),
+        # TensorRT-LLM's kernels keep fp8 latents without scales; e5m2 has none either
+        ("deepseek-v3.2", "--dsa-prefill-backend trtllm", {"kv_dtype": "fp8"}, 61 * (576 + 132)),
+        ("deepseek-v3.2", "--dsa-decode-backend flashmla_kv", {"kv_dtype": "fp8"}, 61 * (656 + 132)),
+    ],
+)
+def test_cells_with_drafts_and_formats(preset: str, flags: str, options: dict[str, Any], cell: int) -> None:
+    """Bytes of a token over all layers, from the formulas of pool_configurator.py with each model's numbers."""
+    values = reservation(preset, "sglang", flags, **options).plan.values
+    block, width = values["block_size"], values["bytes_per_block"]
+    assert isinstance(block, int)
+    assert width == block * cell
+
+
+@pytest.mark.parametrize(
+    ("preset", "flags", "words"),
+    [
+        ("deepseek-v3", "--enable-dp-attention", "--enable-dp-attention"),
+        ("deepseek-v3", "--tp 8 --dcp-size 2", "--dcp"),
+        ("llama3.1-8b", "--speculative-algorithm EAGLE3 --speculative-draft-model-path x/y", "layers of the draft"),
+        ("llama3.1-8b", "--speculative-algorithm DFLASH", "DFLASH"),
+        ("gpt-oss-20b", "--disable-radix-cache --max-running-requests 64", "--disable-radix-cache"),
+        ("deepseek-v4-flash", "", "compressed caches"),
+    ],
+)
+def test_rules_that_were_not_read_are_refused(preset: str, flags: str, words: str) -> None:
+    """One line that names what kvcalc cannot size."""
+    with pytest.raises(KvcalcError) as refused:
+        reservation(preset, "sglang", flags)
+    assert words in refused.value.message
+
+
+def test_the_last_stages_hold_the_layers_that_are_left_over() -> None:
+    """61 latents on four stages: 15, 15, 15 and 16 (`get_pp_indices`)."""
+    charges = reservation("deepseek-v3", "sglang", pp=4).plan.charges
+    assert [charge.copies for charge in charges] == [15, 15, 15, 16]
