@@ -11,11 +11,10 @@ from kvcalc.errors import KvcalcError, escape, nearest, shown
 from kvcalc.finding import entries
 from kvcalc.flags import Read, read_flags
 from kvcalc.reserving import Engine
-from kvcalc.versions import Version, pick
+from kvcalc.versions import Version, pick, unread
 
 __all__ = ["Launch", "all_engines", "launch"]
 
-_LATER = ("vllm", "sglang", "tensorrt_llm")  # to come
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
@@ -60,8 +59,6 @@ def _find(name: str) -> Engine:
     module = re.sub(r"[-.]", "_", name.strip().lower())
     if re.fullmatch(r"[a-z]\w*", module, re.ASCII) and module in _module_names():
         return _load(module)
-    if module in _LATER:
-        raise KvcalcError(f"--engine: {name.strip()} is not in this version of kvcalc", "without it: the exact size")
     names = [engine.name for engine in all_engines()]
     close = nearest(name, names, 1)
     hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}"
@@ -86,6 +83,8 @@ def launch(engine: str | None, words: Sequence[str] | None) -> Launch:
             )
         started = _flags_alone(stated, list(words or ()))
     row, warning = pick(started.engine.versions, version or None, started.engine.name)
+    if version and started.engine.newest:
+        warning = warning or unread(version, started.engine.newest, started.engine.name)
     read = read_flags(started.words, started.engine.flags, started.env, started.engine.name)
     warnings = (*read.warnings, *([warning] if warning else ()))
     return Launch(started.engine, row, version or None, started.program, read._replace(version=row), warnings)
