@@ -10,10 +10,11 @@ from kvcalc import engines
 from kvcalc.errors import KvcalcError, escape, nearest, shown
 from kvcalc.finding import entries
 from kvcalc.flags import Read, read_flags
+from kvcalc.logform import Spoken
 from kvcalc.reserving import Engine
 from kvcalc.versions import Version, pick, unread
 
-__all__ = ["Launch", "all_engines", "launch"]
+__all__ = ["Launch", "all_engines", "launch", "log_forms"]
 
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
@@ -39,9 +40,13 @@ class Launch(NamedTuple):
 
 
 def _module_names() -> list[str]:
+    return sorted(name for name in _files() if not name.startswith("_"))
+
+
+def _files() -> list[str]:
     # As pkgutil would list them, whose import costs as much as an engine's.
     files = (name.partition(".") for folder in engines.__path__ for name in os.listdir(folder))
-    return sorted(name for name, _, ending in files if ending == "py" and not name.startswith("_"))
+    return [name for name, _, ending in files if ending == "py"]
 
 
 def _load(module: str) -> Engine:
@@ -55,8 +60,25 @@ def all_engines() -> list[Engine]:
     return [_load(name) for name in _module_names()]
 
 
+def log_forms(name: str | None) -> list[Spoken]:
+    """The engines whose logs can be read, or the named one of them. Raises KvcalcError for a name that is not known."""
+    wanted = [_find(name)] if name else all_engines()
+    found = []
+    for engine in wanted:
+        module = f"_{_module_of(engine.name)}_log"
+        if module in _files():
+            found.append(Spoken(engine, import_module(f"{engines.__name__}.{module}").FORM))
+    if name and not found:
+        raise KvcalcError(f"--engine: no log of {wanted[0].name} can be read")
+    return found
+
+
+def _module_of(name: str) -> str:
+    return re.sub(r"[-.]", "_", name.strip().lower())
+
+
 def _find(name: str) -> Engine:
-    module = re.sub(r"[-.]", "_", name.strip().lower())
+    module = _module_of(name)
     if re.fullmatch(r"[a-z]\w*", module, re.ASCII) and module in _module_names():
         return _load(module)
     names = [engine.name for engine in all_engines()]

@@ -28,10 +28,12 @@ ORDER = (
     ("canonical", "library", "explain"),
     ("flags", "versions"),
     ("reserving",),
-    ("engines.",),
+    ("logform",),
+    ("checking", "engines."),
     ("launching",),
+    ("logs.",),
     ("report", "document"),
-    ("reserved",),
+    ("checked", "reserved"),
     ("catalogue",),
     ("render.",),
     ("verifying.",),
@@ -61,7 +63,16 @@ def name_of(path: Path) -> str:
 
 NAMES = {name_of(path): path for path in MODULES}
 ENGINES = tuple(name for name in NAMES if name.split(".")[0] == "engines")
-PURE = (*(name for names in ORDER[:9] for name in names), *READERS, "flags", "versions", "reserving", *ENGINES)
+PURE = (
+    *(name for names in ORDER[:9] for name in names),
+    *READERS,
+    "flags",
+    "versions",
+    "reserving",
+    "logform",
+    "checking",
+    *ENGINES,
+)
 
 
 def rank_of(name: str) -> int:
