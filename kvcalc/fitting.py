@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from kvcalc.errors import KvcalcError, shown
+from kvcalc.hardware import Card
 from kvcalc.sizing import Size
 from kvcalc.units import MOST_TOKENS, ceil_div
 from kvcalc.weights import Weights, weigh
@@ -39,13 +40,17 @@ class Share(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """What one GPU offers: `vram` bytes, weights and overhead still to come off, or `kv_memory` for the cache alone."""
+    """What one GPU offers: `vram` bytes, weights and overhead still to come off, or `kv_memory` for the cache alone.
+
+    `card`: the one whose memory `vram` is, where it was named.
+    """
 
     vram: int | None = None
     kv_memory: int | None = None
-    utilization: Share = Share(1, 1)  # of --vram; engines and --gpu bring their own
+    utilization: Share | None = None  # of --vram; all of it where neither the asker nor an engine says
     weights: Weights = "auto"
     overhead: int = 0
+    card: Card | None = None
 
 
 class Room(NamedTuple):
@@ -64,6 +69,7 @@ class Room(NamedTuple):
     gpus_for_weights: int | None = None
     whole_weights: int | None = None  # of all GPUs together
     weights_source: str | None = None
+    card: Card | None = None
     rough_weights: bool = False  # estimated from a format that only a part of the checkpoint has
     published_weights: bool = False  # counted as the model's own facts have them
 
@@ -152,20 +158,22 @@ def _room(size: Size, budget: Budget) -> Room:
     if budget.vram is None:
         raise KvcalcError("--vram: expected a size, or --kv-memory instead")
     layout = size.request.layout
-    usable = budget.utilization.floor(budget.vram)
+    share = budget.utilization or Share(1, 1)
+    usable = share.floor(budget.vram)
     whole = weigh(size.request.model, budget.weights)
     weights = ceil_div(whole.bytes, layout.tp * layout.pp)
     beside = usable - budget.overhead
     return Room(
         kv_budget=beside - weights,
         vram=budget.vram,
-        utilization=budget.utilization,
+        utilization=share,
         idle=budget.vram - usable,
         weights=weights,
         overhead=budget.overhead,
         gpus_for_weights=ceil_div(whole.bytes, beside) if beside > 0 else None,
         whole_weights=whole.bytes,
         weights_source=whole.source,
+        card=budget.card,
         rough_weights=whole.rough,
         published_weights=budget.weights == "auto",
     )

@@ -229,7 +229,8 @@ def _memory(fit: Fit) -> list[Part]:
     before = [Part("weights", room.weights or 0), Part("overhead", room.overhead or 0)]
     if room.idle:
         before.insert(0, Part(f"left by utilization {room.utilization}", room.idle))
-    return [*before, *parts, Part("VRAM given", room.vram)]
+    given = "VRAM given" if room.card is None else f"memory of {room.card.label}, as it reports"
+    return [*before, *parts, Part(given, room.vram)]
 
 
 def _limits(fit: Fit, size: Size) -> Section:
