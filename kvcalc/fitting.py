@@ -65,7 +65,6 @@ class Room(NamedTuple):
     whole_weights: int | None = None  # of all GPUs together
     weights_source: str | None = None
     rough_weights: bool = False  # estimated from a format that only a part of the checkpoint has
-    published_weights: bool = False  # counted as the model's own facts have them
 
 
 class Fit(NamedTuple):
@@ -167,7 +166,6 @@ def _room(size: Size, budget: Budget) -> Room:
         whole_weights=whole.bytes,
         weights_source=whole.source,
         rough_weights=whole.rough,
-        published_weights=budget.weights == "auto",
     )
 
 
@@ -183,11 +181,11 @@ def _most(holds: Callable[[int], bool], limit: int) -> int:
 
 
 def warnings(fit: Fit | None, stored: str | None = None) -> list[str]:
-    """What the asker should know about the memory that is counted with. `stored`: the weights that an engine runs."""
-    if fit is None:
+    """What the asker should know about the memory that is counted with. `stored`: what runs in their place."""
+    counted = None if fit is None else fit.room.weights_source
+    if fit is None or counted is None:
         return []
-    counted = fit.room.weights_source
-    if stored is not None and fit.room.published_weights:
+    if stored is not None:
         return [f"weights counted as {counted}, while what runs is {stored}: --weights SIZE takes its size"]
     if fit.room.rough_weights:
         estimate = f"weights estimated as {counted}"

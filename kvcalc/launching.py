@@ -141,9 +141,20 @@ def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None) 
     if found:
         return _only(found, "--")
     if stated is not None:
-        return Started(stated, "", command.words, command.env)
+        return _flags_alone(stated, command)
     text = escape(" ".join(command.words))[:40]
     raise KvcalcError(f"--: expected the command of an engine, got '{text}'", _such_as())
+
+
+def _flags_alone(engine: Engine, command: Command) -> Started:
+    """Flags without a program, behind the variables in front. `num_beams=4` is an argument in Python's spelling, unless
+    the engine knows a setting of that name: other variables have capitals.
+    """
+    known = {name for flag in engine.flags.flags for name in flag.env}
+    arguments = [name for name in command.env if not name.isupper() and name not in known]
+    words = (*(f"{name}={command.env[name]}" for name in arguments), *command.words)
+    env = {name: value for name, value in command.env.items() if name not in arguments}
+    return Started(engine, "", words, env)
 
 
 def _in_text(

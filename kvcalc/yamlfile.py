@@ -1,18 +1,25 @@
 """A YAML document read as if it were hostile: bounded, without execution, repeated keys refused, lines remembered."""
 
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 import yaml
 
-from kvcalc.errors import DocumentError, KvcalcError, Problem, escape
+from kvcalc.errors import DocumentError, KvcalcError, Problem, escape, shown
 
 __all__ = ["MOST_FILE_BYTES", "Document", "parse", "parse_all", "read_bytes"]
 
 MOST_FILE_BYTES = 1 << 20  # the longest preset that we ship has some 2 KiB
 _PIECE = 1 << 16
 _MERGE = "tag:yaml.org,2002:merge"
+
+# YAML 1.1 has spellings of numbers that people mean otherwise: 010 is 8, 1:20 is 80, 6_4 is 64, 0x10 is 16.
+_NUMBERS = {
+    "tag:yaml.org,2002:int": re.compile(r"[-+]?(0|[1-9][0-9]*)"),
+    "tag:yaml.org,2002:float": re.compile(r"[^_:]+"),
+}
 
 # libyaml where the wheel brings it: fifteen times faster, and it bounds nesting by itself (at 1,000 levels).
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -65,7 +72,9 @@ def read_bytes(path: str, most: int = MOST_FILE_BYTES) -> bytes:
     except OSError as error:
         raise KvcalcError(f"{escape(path)}: {error.strerror or error}") from None
     if left < 0:
-        raise KvcalcError(f"{escape(path)}: expected at most {most:,} bytes")
+        raise KvcalcError(
+            f"{escape(path)}: expected at most {most:,} bytes", "give the preset or the config.json of a model"
+        )
     return b"".join(pieces)
 
 
@@ -125,37 +134,50 @@ def _read(content: bytes, file: str, build: Callable[[Any], Built]) -> Built:
         loader.dispose()
 
 
-def _value(node: yaml.Node, loader: Any, seen: dict[int, object], *, merging: bool = False) -> object:
+def _value(node: yaml.Node, loader: Any, seen: dict[int, object], key: str = "", *, merging: bool = False) -> object:
     """The plain value of a node: far quicker than PyYAML's constructor, which also knows sets, dates and merges.
 
-    `seen` keeps the values of nodes that aliases lead to again, so that nested aliases do not multiply.
+    `seen` keeps the values of nodes that aliases lead to again, so that nested aliases do not multiply. `key` is what
+    the value stands under, for messages.
     """
     tag = node.tag
     if isinstance(node, yaml.ScalarNode):
-        if tag == "tag:yaml.org,2002:str":
-            return node.value
-        if tag == "tag:yaml.org,2002:int" and node.value.isdecimal() and node.value[0] != "0":
-            return int(node.value)
-        return loader.construct_object(node)
+        return _scalar(node, loader, key, merging=merging)
     if id(node) in seen:
         return seen[id(node)]
     if tag == "tag:yaml.org,2002:seq" and isinstance(node, yaml.SequenceNode):
         items: list[object] = []
         seen[id(node)] = items
-        items.extend(_value(entry, loader, seen, merging=merging) for entry in node.value)
+        items.extend(_value(entry, loader, seen, key, merging=merging) for entry in node.value)
         return items
     if tag == "tag:yaml.org,2002:map" and isinstance(node, yaml.MappingNode):
         made: dict[object, object] = {}
         seen[id(node)] = made
         merged: dict[object, object] = {}
-        for key, value in node.value:
-            if merging and key.tag == _MERGE:
+        for name, value in node.value:
+            if merging and name.tag == _MERGE:
                 merged = _merged(value, loader, seen)
             else:
-                made[_key(key, made, loader)] = _value(value, loader, seen, merging=merging)
-        made.update({key: value for key, value in merged.items() if key not in made})
+                found = _key(name, made, loader)
+                made[found] = _value(value, loader, seen, str(found), merging=merging)
+        made.update({name: value for name, value in merged.items() if name not in made})
         return made
     raise yaml.MarkedYAMLError(problem=f"the tag {tag} is not read", problem_mark=node.start_mark)
+
+
+def _scalar(node: yaml.ScalarNode, loader: Any, key: str, *, merging: bool) -> object:
+    tag, text = node.tag, node.value
+    if tag == "tag:yaml.org,2002:str":
+        return text
+    if tag == "tag:yaml.org,2002:int" and text.isdecimal() and text[0] != "0":
+        return int(text)
+    if tag in _NUMBERS and not _NUMBERS[tag].fullmatch(text):
+        if merging:  # other people's files mean text by it: the port 8080:80 is no number
+            return text
+        problem = f"{key}: " if key else ""
+        problem += f"expected a number in plain decimal digits, or quotes around it where it is text, got {shown(text)}"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+    return loader.construct_object(node)
 
 
 def _merged(node: yaml.Node, loader: Any, seen: dict[int, object]) -> dict[object, object]:

@@ -37,6 +37,7 @@ ORDER = (
     ("reserved",),
     ("catalogue",),
     ("render.",),
+    ("verifying.",),
     ("api",),
     ("kvcalc",),
     ("cli.",),

@@ -33,6 +33,8 @@ def standard_input(expected: str = "a preset or a config.json") -> bytes:
     other = disguise(content)
     if other is not None:
         raise KvcalcError(f"<stdin>: expected {expected}, got {other[0]}", other[1])
+    if not content.strip():
+        raise KvcalcError(f"<stdin>: expected {expected}, got nothing", "pipe one in, such as `kvcalc - < config.json`")
     if len(content) > MOST_FILE_BYTES:
         raise KvcalcError(f"<stdin>: expected at most {MOST_FILE_BYTES:,} bytes", "give it by its path")
     return content
