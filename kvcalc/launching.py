@@ -56,7 +56,8 @@ class Launch(NamedTuple):
     def in_front(self) -> str:
         """How to say which model is meant, where the command does not, or names a file that is elsewhere."""
         meant = in_name(self.named or "") or "MODEL"
-        return f"give the model in front: kvcalc {meant} -- {self.begins}"
+        engine = "" if self.program else f" --engine {self.engine.name}"
+        return f"give the model in front: kvcalc {meant}{engine} -- {self.begins}"
 
 
 def _module_names() -> list[str]:

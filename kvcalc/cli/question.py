@@ -101,7 +101,9 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
         reservation.plan.most_sequences or started.engine.most_sequences,
         None if capacity is None else lambda free: capacity(free).tokens,
     )
-    warnings = (*started.warnings, *stated.warnings, *reservation.plan.warnings)
+    own = {f"--{name.replace('_', '-')}" for name in given}
+    behind_it = [f"{name}: options of kvcalc stand in front of --" for name in started.read.unknown if name in own]
+    warnings = (*behind_it, *started.warnings, *stated.warnings, *reservation.plan.warnings)
     stored = started.engine.stored(started.program, started.read, model)
     return Asked(size, reservation, holding, warnings, stored, stated)
 
