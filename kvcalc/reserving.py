@@ -152,6 +152,11 @@ def model_flag(program: str, read: Read) -> str | None:  # noqa: ARG001 - one si
     return model if isinstance(model, str) else None
 
 
+def as_published(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG001 - one signature for all
+    """The weights are those of the published checkpoint."""
+    return None
+
+
 class Engine(NamedTuple):
     """One engine: everything that the command line, the answers and the documentation need to know of it.
 
@@ -159,7 +164,8 @@ class Engine(NamedTuple):
     settings; it takes the program ("" for flags alone) and needs the model, whose limit may be a default. `model_of`
     finds the model that a command names; `named` turns an engine's own name for it into one of the presets' names, or
     whatever MODEL may be. `most_sequences` is what one instance can hold. `utilization` is the share of the memory that
-    it takes by default.
+    it takes by default. `stored` says how the weights that a command runs are packed, where the model's facts are of a
+    checkpoint that packs them otherwise.
     """
 
     name: str
@@ -172,6 +178,7 @@ class Engine(NamedTuple):
     most_sequences: int | None = None
     utilization: Share = Share(1, 1)
     named: Callable[[str, Sequence[str]], str] | None = None
+    stored: Callable[[str, Read, Model], str | None] = as_published
 
 
 class Held(NamedTuple):

@@ -44,7 +44,7 @@ MODELS = [
     Bad(["sise", "llama3-70b"], ("sise",), ("size",)),
     *[
         Bad([verb, "llama3-70b"], (verb, "version"))
-        for verb in ("plan", "sweep", "compare", "simulate", "tradeoff", "check", "verify")
+        for verb in ("plan", "sweep", "compare", "simulate", "tradeoff", "check")
     ],
     Bad(["gpus"], ("gpus", "version")),
     Bad(["plan", "llama3-70b", "--vram", "80GB"], ("plan", "version")),

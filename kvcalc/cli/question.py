@@ -1,16 +1,18 @@
 """A question from its parts: a model, the options, and an engine with its own flags where one is named."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.cli.options import Given, request_of
-from kvcalc.cli.shell import load_model
+from kvcalc.cli.shell import load_model, standard_input
 from kvcalc.document import Value
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import DocumentError, KvcalcError
 from kvcalc.fitting import Fit, Holding
 from kvcalc.sizing import Size, measure
 
 if TYPE_CHECKING:
+    from kvcalc.launching import Launch
     from kvcalc.model import Model
     from kvcalc.report import EnginePart
     from kvcalc.reserving import Reservation
@@ -19,12 +21,16 @@ __all__ = ["Asked", "question_of"]
 
 
 class Asked(NamedTuple):
-    """The sized question, and what the named engine reserves for it."""
+    """The sized question, and what the named engine reserves for it.
+
+    `stored`: how the weights that it runs are packed, where the model's own are not.
+    """
 
     size: Size
     reservation: "Reservation | None" = None
     holding: Holding | None = None
     warnings: tuple[str, ...] = ()
+    stored: str | None = None
 
     def engine_values(self, fitted: Fit | None) -> dict[str, Value] | None:
         """The `engine` object of the JSON, with what it counts where a budget was fitted."""
@@ -51,8 +57,8 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
     from kvcalc.launching import launch  # engines are not what a short question asks about
     from kvcalc.reserving import Question, reserve
 
-    started = launch(given["engine"], behind)
-    model = _load(source if source is not None else started.model, given)
+    started = launch(given["engine"], behind, partial(_pasted, source))
+    model = _load(source, given) if source is not None or behind is None else _named_model(started, given)
     stated = started.engine.asked(started.program, started.read, model)
     size = measure(request_of(model, given, stated.options))
     question = Question(size.request, size.placement, started.version, stated.knobs).counted()
@@ -65,7 +71,28 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
         None if capacity is None else lambda free: capacity(free).tokens,
     )
     warnings = (*started.warnings, *stated.warnings, *reservation.plan.warnings)
-    return Asked(size, reservation, holding, warnings)
+    return Asked(size, reservation, holding, warnings, started.engine.stored(started.program, started.read, model))
+
+
+def _pasted(source: str | None) -> bytes:
+    """The text of a start-up command, from standard input."""
+    if source == "-":
+        raise KvcalcError("-: standard input cannot be the model and the command", "give MODEL by its name or its path")
+    return standard_input("a start-up command, or a file with one")
+
+
+def _named_model(started: "Launch", given: Given) -> "Model":
+    """The model of a command. Its file may be on another machine: then MODEL must say what it is."""
+    named = started.model
+    if named is None:
+        raise KvcalcError("MODEL: expected a model, and the command names none", started.in_front())
+    try:
+        return _load(named, given)
+    except DocumentError:  # the file is here, and has a fault
+        raise
+    except KvcalcError as error:
+        hint = started.in_front()
+        raise KvcalcError(error.message, f"{error.hint}; or {hint}" if error.hint else hint) from None
 
 
 def _load(source: str | None, given: Given) -> "Model":

@@ -129,8 +129,26 @@ def _folder(folder: str, named: str | None = None, *, assume_dense: bool) -> Des
     if weights.bytes_total:
         stored = ", ".join(f"{size:,} B in {dtype}" for dtype, size in weights.bytes_by_dtype.items())
         preset["weights_bytes"] = weights.bytes_total
+        _take_dtype(preset, weights.bytes_by_dtype)
         preset["note"] = f"{preset.get('note', '')} Tensors: {stored}.".strip()
     return Described(preset)
+
+
+_COMPUTED = {"F32": "fp32", "F16": "fp16", "BF16": "bf16"}
+
+
+def _take_dtype(preset: dict[str, object], stored: Mapping[str, int]) -> None:
+    """Where the configuration states no dtype, most tensors say it, as they do to transformers (`dtype="auto"`)."""
+    from kvcalc.sources.config.reader import ASSUMED
+
+    dtype = _COMPUTED.get(next(iter(stored)))
+    assumed, note = ASSUMED.format(preset["dtype"]), str(preset.get("note", ""))
+    if dtype is None or assumed not in note:
+        return
+    preset["dtype"] = dtype
+    preset["note"] = note.replace(assumed, f"The file states no dtype; {dtype} is that of the tensors.")
+    if preset.get("weights_dtype") == dtype:
+        del preset["weights_dtype"]
 
 
 def _safetensors(path: str, *, assume_dense: bool) -> Described:

@@ -73,6 +73,22 @@ def test_weights_are_told_by_dtype(folder: Path, capsys: pytest.CaptureFixture[s
     assert "weights_bytes: 30\n" in answer(capsys, "preset", f"{folder}/")
 
 
+@pytest.mark.parametrize(("stored", "dtype", "size"), [("F16", "fp16", 2), ("F32", "fp32", 4), ("BF16", "bf16", 2)])
+def test_tensors_tell_the_dtype(
+    folder: Path, capsys: pytest.CaptureFixture[str], stored: str, dtype: str, size: int
+) -> None:
+    """Where the configuration states no dtype, it is that of the tensors, and none is said to be assumed."""
+    (folder / "config.json").write_text(json.dumps({k: v for k, v in CONFIG.items() if not k.endswith("dtype")}))
+    end = 15 * size
+    header = json.dumps({"w": {"dtype": stored, "shape": [3, 5], "data_offsets": [0, end]}}).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(end))
+    preset = " ".join(answer(capsys, "preset", f"{folder}/").split())
+    assert f"dtype: {dtype} " in preset
+    assert f"The file states no dtype; {dtype} is that of the tensors." in preset
+    assert "assumed" not in preset
+    assert "bf16 is assumed" in answer(capsys, "preset", str(folder / "config.json"))
+
+
 def test_a_declared_cache_format_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """hf_quant_config.json beside the configuration sets the KV dtype: half of 16 bits."""
     quantisation = {
