@@ -84,11 +84,7 @@ def launch(engine: str | None, words: Sequence[str] | None) -> Launch:
                 f"such as {' or '.join(e.flags.programs[0] for e in all_engines() if e.flags.programs)}; "
                 "before flags alone, name the engine: --engine NAME",
             )
-        flags, env = list(words or ()), {}
-        while flags and (assignment := _ASSIGNMENT.fullmatch(flags[0])):
-            env[assignment[1]] = assignment[2]
-            del flags[0]
-        started = _Started(stated, "", tuple(flags), env)
+        started = _flags_alone(stated, list(words or ()))
     row, warning = pick(started.engine.versions, version or None, started.engine.name)
     read = read_flags(started.words, started.engine.flags, started.env, started.engine.name)
     warnings = (*read.warnings, *([warning] if warning else ()))
@@ -100,6 +96,19 @@ class _Started(NamedTuple):
     program: str
     words: tuple[str, ...]
     env: Mapping[str, str]
+
+
+def _flags_alone(engine: Engine, words: list[str]) -> _Started:
+    """Flags without a program, behind the variables in front. `num_beams=4` is an argument in Python's spelling, unless
+    the engine knows a setting of that name: other variables have capitals.
+    """
+    known, env = {name for flag in engine.flags.flags for name in flag.env}, {}
+    while words and (assignment := _ASSIGNMENT.fullmatch(words[0])):
+        if not assignment[1].isupper() and assignment[1] not in known:
+            break
+        env[assignment[1]] = assignment[2]
+        del words[0]
+    return _Started(engine, "", tuple(words), env)
 
 
 def _program(words: list[str], among: Sequence[Engine]) -> _Started | None:

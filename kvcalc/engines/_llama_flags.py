@@ -20,7 +20,8 @@ __all__ = ["FLAGS", "asked", "model_of"]
 
 _IMAGES = tuple(f"llama.cpp:server{kind}" for kind in ("", "-cuda", "-rocm", "-vulkan", "-intel", "-musa"))
 _SERVERS = ("llama-server", "llama serve", "llama server", *_IMAGES)
-_CLIENTS = ("llama-cli", "llama cli", "llama client", "llama-completion", "llama completion")
+_STARTING = ("llama-cli", "llama cli", "llama client")
+_CLIENTS = (*_STARTING, "llama-completion", "llama completion")
 
 _TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")  # kv_cache_types
 _FLASH = {
@@ -102,6 +103,8 @@ FLAGS = Flags(
         _flag("kv_unified", "-no-kvu --no-kv-unified", env="NO_KV_UNIFIED", constant=False),
         _flag("split_mode", "-sm --split-mode", word, "SPLIT_MODE"),
         _flag("fit", "-fit --fit", _on, "FIT"),
+        _flag("rope_scaling", "--rope-scaling", word, "ROPE_SCALING_TYPE"),
+        _flag("rope_scale", "--rope-scale --rope-freq-scale", word, "ROPE_SCALE ROPE_FREQ_SCALE"),
         _flag("override", "--override-kv", word),
         _flag("spec_type", "--spec-type", _words, "SPEC_TYPE"),
         _flag("drafted", "--spec-draft-n-max --draft --draft-n --draft-max", _from_zero, "SPEC_DRAFT_N_MAX DRAFT_MAX"),
@@ -173,7 +176,8 @@ def _types(values: Mapping[str, Any], model: Model) -> dict[str, object]:
 def _sequences(program: str, values: Mapping[str, Any], version: Version) -> dict[str, object]:
     """How many sequences there are, and whether they share their cells: llama-server's default is 4 that do."""
     parallel, unified = values.get("n_parallel"), bool(values.get("kv_unified", False))
-    server = program in _SERVERS
+    # A number below zero stands for the default of the server also in llama-cli, which starts it (tools/cli/cli.cpp).
+    server = program in _SERVERS or (program in _STARTING and parallel is not None and parallel < 0)
     auto = parallel is None or parallel < 0 or (parallel == 1 and version.one_is_auto and not unified)
     if server and auto and version.slots > 1:
         return {"n_seq_max": version.slots, "kv_unified": True}
@@ -195,10 +199,13 @@ def _n_ctx(values: Mapping[str, Any], model: Model, version: Version, told: Mapp
         if version.context is None:
             raise KvcalcError("-c: expected a number of tokens, since the default of this build is not known here")
         return version.context
+    fits = version.context == 0 and values.get("fit", True)
+    if fits and values.get("rope_scaling") == "yarn" and "rope_scale" in values:
+        # common_params_fit_impl reads the limit after llama_init_from_model has scaled it, if the file's scale differs.
+        raise KvcalcError("-c: expected a number of tokens, since YaRN scales the limit that stands for it", "give -c")
     if model.max_context is None:
         raise KvcalcError(f"-c: no limit is published for {model.name}", "give a number of tokens")
-    fits = version.context == 0 and values.get("fit", True) and not told["kv_unified"]
-    return model.max_context * (int(told["n_seq_max"]) if fits else 1)
+    return model.max_context * (int(told["n_seq_max"]) if fits and not told["kv_unified"] else 1)
 
 
 def _drafts(values: Mapping[str, Any], model: Model, version: Version) -> tuple[dict[str, object], tuple[str, ...]]:

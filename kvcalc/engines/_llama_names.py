@@ -35,7 +35,7 @@ _WORDS = """
     --ppl-output-type --ppl-stride --predict --presence-penalty --print-token-count --prio --prio-batch
     --prio-batch-draft --prio-draft --prompt --prompt-cache --reasoning --reasoning-budget --reasoning-budget-message
     --reasoning-effort --reasoning-format --repeat-last-n --repeat-penalty --reverse-prompt --rope-freq-base
-    --rope-freq-scale --rope-scale --rope-scaling --rpc --sampler-seq --samplers --sampling-seq --save-all-logits
+    --rpc --sampler-seq --samplers --sampling-seq --save-all-logits
     --save-frequency --seed --sequences --server-base --sleep-idle-seconds --slot-prompt-similarity --slot-save-path
     --spec-draft-cpu-mask --spec-draft-cpu-mask-batch --spec-draft-cpu-range --spec-draft-cpu-range-batch
     --spec-draft-cpu-strict --spec-draft-cpu-strict-batch --spec-draft-device --spec-draft-n-cpu-moe --spec-draft-n-min

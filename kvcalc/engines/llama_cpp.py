@@ -32,12 +32,12 @@ def plan(question: Question) -> Plan:
         drafts = [keep(each, apart, DRAFT_CONTEXT) for each in _draft_layers(question)]
         log += log_lines(drafts, apart, 0)
         kept += drafts
-    aborts = context.arch == "t5" and context.sequences > 1
+    aborts = context.arch == "t5" and context.streams > 1
     return Plan(
         tuple(each.charge for each in kept),
         _values(kept, context),
         _facts(question, kept, context),
-        ("llama.cpp aborts with more than one sequence of a T5",) if aborts else (),
+        ("llama.cpp aborts with more than one sequence of a T5 without -kvu",) if aborts else (),
         log,
         holds=(lambda _: False) if aborts else None,
     )

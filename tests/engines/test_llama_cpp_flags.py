@@ -100,7 +100,7 @@ REFUSED = [
     (PLAIN, "llama-cli -c 32k", "", "-c: expected a whole number"),
     (PLAIN, "llama-cli -c -1", "", "-c: expected a whole number"),
     (PLAIN, "llama-server -np 0", "", "-np: expected"),
-    (PLAIN, "llama-cli -np -1", "", "-np: expected a number of sequences"),
+    (PLAIN, "llama-completion -np -1", "", "-np: expected a number of sequences"),
     (PLAIN, "llama-cli -c 256 -np 257", "", "-c: expected a token for each"),
     (PLAIN, "llama-cli -c 4096 -np 257", "", "-np: at most 256 sequences"),
     (PLAIN, "llama-cli -b 0", "", "-b: expected"),
