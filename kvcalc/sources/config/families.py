@@ -92,10 +92,10 @@ _STEP = Family(
 )
 _V4 = Family(
     k.as_listed(y.ratios, beside=("compress_ratios",)),
-    {"0": ("window",), "sliding": ("window",), "4": ("window", "csa"), "128": ("window", "hca")},
+    {"sliding": ("window",), "4": ("window", "csa"), "128": ("window", "hca")},
     h.v4_heads,
     {"window": h.v4_window, "csa": h.compressed(4), "hca": h.compressed(128)},
-    draft=drafts.appended("compress_ratios", "0", str),
+    draft=drafts.appended("compress_ratios", "sliding", str),
 )
 _LLAMA4 = Family(
     k.as_listed(y.no_rope), caches={"chunked": n.chunked}, ignored=("no_rope_layer_interval", "no_rope_layers")
