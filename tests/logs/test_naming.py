@@ -13,7 +13,7 @@ from kvcalc.logs.naming import preset_of
         ("/models/Llama-3.3-70B-Instruct-AWQ/", "llama3.3-70b"),
         (r"D:\models\gemma-2-2b-it-Q4_K_M.gguf", "gemma2-2b"),
         ("gpt-oss-120b-mxfp4-00001-of-00003.gguf", "gpt-oss-120b"),
-        ("/root/.cache/huggingface/hub/models--openai--gpt-oss-120b/snapshots/b5c939de8f754692", "gpt-oss-120b"),
+        ("/srv/.cache/huggingface/hub/models--openai--gpt-oss-120b/snapshots/b5c939de8f754692", "gpt-oss-120b"),
         ("Gemma 2 2b It", "gemma2-2b"),
         ("Qwen/Qwen3-32B-FP8", "qwen3-32b-fp8"),  # a preset of its own goes before the plain one
         ("RedHatAI/Qwen3-235B-A22B-FP8-dynamic", "qwen3-235b-a22b"),
