@@ -48,8 +48,9 @@ def plan(question: Question) -> Plan:
     groups = _groups(layers, run)
     found = {group: _stages(group, run) for group in groups}
     charges = tuple(_charge(group, copies, found[group], run) for group, copies in groups.items())
+    ratios = {group.cache.ratio for group in groups if isinstance(group.cache, Compressed)}
     end = _live(groups, found, run, run.sequences)
-    peaks = [_live(groups, {g: _stages(g, at) for g in groups}, at, run.sequences) for at in run.moments()]
+    peaks = [_live(groups, {g: _stages(g, at) for g in groups}, at, run.sequences) for at in run.moments(ratios)]
     live, peak = end.total(), max(map(_fullest, [end, *peaks]))
     values: dict[str, int | str | bool | None] = {
         "cache_class": cache_class(question.request.model, run),
