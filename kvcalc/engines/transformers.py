@@ -169,8 +169,10 @@ def _facts(question: Question, run: Run, values: Mapping[str, object]) -> Iterat
         yield f"{values['cache_class']}: {values['layer_classes']}"
     windows = any(isinstance(c, Attention) and c.reach in {"sliding", "chunked"} for c in model.distinct_caches)
     if run.decoded or run.quantised or (windows and not run.static):
-        came = f"{many(run.tokens - run.decoded, 'token')} came " + (f"in chunks of {chunk:,}" if chunk else "at once")
-        yield f"{came}, {run.decoded:,} one by one (max_new_tokens)"
+        how = f"in chunks of {chunk:,}" if chunk else "in one piece"
+        prompt = f"a prompt of {many(run.tokens - run.decoded, 'token')} {how}"
+        generated = f"then {run.decoded:,} generated one by one" if run.decoded else "and none generated"
+        yield f"{prompt}, {generated} (max_new_tokens)"
     if run.quantised and run.quantised.rest:
         yield f"{run.quantised.rest:,} of at most {run.quantised.residual - 1:,} tokens wait to be quantised"
     if any(isinstance(c, Recurrent) and c.kind == "rglru" for c in model.distinct_caches):

@@ -400,3 +400,16 @@ def test_the_peak_of_chunks_is_the_most_of_all_shorter_prompts() -> None:
         assert isinstance(held, int)
         most = max(most, held) if context % 24 == 0 else most
         assert plan.needed == max(most, held), context
+
+
+def test_the_memory_asked_for_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a fit asks for stands in the engine's section where it is not what is reserved; every sum has a source."""
+    asked = "gemma3-12b -c 20500 --kv-memory 80GB --engine transformers --explain -- prefill_chunk_size=512"
+    assert run(asked.split()) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert ["peak on one GPU, which must fit", "1.718 GiB", "1845166080"] in rows
+    assert ["KV cache asked for", "1.718 GiB", "1845166080"] in rows
+    assert ["note", "a prompt of 20,500 tokens in chunks of 512, and none generated (max_new_tokens)"] in rows
+    sources = {row[0]: row[-1] for row in rows if row[0].startswith("transformers 5.23.0, ")}
+    assert sources["transformers 5.23.0, full attention"].startswith("as the exact size")
+    assert all(sources.values())
