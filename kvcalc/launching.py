@@ -162,9 +162,22 @@ def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None) 
     if found:
         return _only(found, "--")
     if stated is not None:
+        if not alone:
+            _refuse_others([command], stated, "--")
         return _flags_alone(stated, command)
     text = escape(" ".join(command.words))[:40]
     raise KvcalcError(f"--: expected the command of an engine, got '{text}'", _such_as())
+
+
+def _refuse_others(commands: Iterable[Command], stated: Engine, where: str) -> None:
+    """Raise KvcalcError where commands start another engine than `--engine` names."""
+    others = [engine for engine in all_engines() if engine.name != stated.name]
+    other = next((one for command in commands for one in find(command, others, strict=False)), None)
+    if other is not None:
+        raise KvcalcError(
+            f"--engine: {stated.name} contradicts {where}, where {other.program} starts {other.engine.name}",
+            f"leave --engine out, or name {other.engine.name}",
+        )
 
 
 def _flags_alone(engine: Engine, command: Command) -> Started:
@@ -193,6 +206,7 @@ def _in_text(
     if found:
         return _only(found, _TEXT)
     if stated is not None and len(commands) == 1:
+        _refuse_others(commands, stated, _TEXT)
         return Started(stated, "", commands[0].words, commands[0].env, unread=commands[0].unread)
     of = f" called {shown(names[0])}" if names else ""
     raise KvcalcError(f"{_TEXT}: no command of an engine{of} is found in this {form}", _such_as())
