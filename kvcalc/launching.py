@@ -143,7 +143,7 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
         begins,
     )
     left = [f"{started.unread} is not read here, and what it may set was not looked at"] if started.unread else []
-    return found._replace(warnings=(*left, *_left_open(found), *found.warnings))
+    return found._replace(warnings=(*left, *_left_open(found), *_stray(found), *found.warnings))
 
 
 def _expanded(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
@@ -247,6 +247,16 @@ def _place(name: str) -> str:
 def _such_as() -> str:
     programs = " or ".join(engine.flags.programs[0] for engine in all_engines() if engine.flags.programs)
     return f"such as {programs}; before flags alone, name the engine: --engine NAME"
+
+
+def _stray(found: Launch) -> list[str]:
+    """A warning of words that belong to no flag, where the program takes none: a hyphen may be missing."""
+    words = [escape(word)[:60] for word in found.read.others if word.strip() and left_open(word) is None]
+    if not words or found.program not in found.engine.flags.wordless:
+        return []
+    more = f" and {len(words) - _MOST_LISTED} more" if len(words) > _MOST_LISTED else ""
+    listed = ", ".join(f"'{word}'" for word in words[:_MOST_LISTED])
+    return [f"{listed}{more}: {found.program or found.engine.name} takes no such words, and they were not looked at"]
 
 
 def _left_open(found: Launch) -> list[str]:

@@ -7,6 +7,7 @@ From envconfig/config.go, api/types.go (Options and Runner), cmd/cmd.go (flags o
 import re
 
 from kvcalc.engines._llama_archs import arch_of
+from kvcalc.engines._llama_context import MOST_SEQUENCES
 from kvcalc.engines._ollama_versions import Version
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.flags import Flag, Flags, Image, Read
@@ -31,6 +32,10 @@ def _type(text: str, what: str) -> str:
     return text.lower()
 
 
+def _parallel(text: str, what: str) -> int:
+    return 0 if text.strip() == "0" else parse_integer(text, what, MOST_SEQUENCES)
+
+
 def _from_zero(text: str, what: str) -> int:
     return 0 if text.strip() == "0" else parse_integer(text, what)
 
@@ -38,7 +43,7 @@ def _from_zero(text: str, what: str) -> int:
 FLAGS = Flags(
     ("ollama run", "ollama serve", "ollama start"),
     (
-        Flag("num_parallel", (), _from_zero, env=("OLLAMA_NUM_PARALLEL",)),
+        Flag("num_parallel", (), _parallel, env=("OLLAMA_NUM_PARALLEL",)),
         Flag("num_ctx", (), _from_zero, env=("OLLAMA_CONTEXT_LENGTH", "num_ctx")),  # a request's own comes last
         Flag("kv_type", (), _type, env=("OLLAMA_KV_CACHE_TYPE",)),
         Flag("flash", (), env=("OLLAMA_FLASH_ATTENTION",)),
@@ -49,6 +54,7 @@ FLAGS = Flags(
     switches=frozenset(_SWITCHES.split()),
     images=(Image("ollama/ollama", "ollama", "serve"),),  # Dockerfile: ENTRYPOINT and CMD
     clients=("ollama run",),
+    wordless=("", "ollama serve", "ollama start"),
 )
 
 
