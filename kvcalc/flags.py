@@ -76,7 +76,8 @@ class Flags(NamedTuple):
 class Read(NamedTuple):
     """What a command line says: values by key, words that belong to no flag, and what was not understood.
 
-    `version` is the row of the engine's table that holds, since defaults change. `unknown` are names of flags.
+    `version` is the row of the engine's table that holds, since defaults change; they may depend on `memory` too, the
+    bytes of all GPUs of one server, where these are known. `unknown` are names of flags.
     """
 
     values: Mapping[str, object]
@@ -84,6 +85,7 @@ class Read(NamedTuple):
     warnings: tuple[str, ...]
     version: object = None
     unknown: tuple[str, ...] = ()
+    memory: int | None = None
 
 
 def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engine: str) -> Read:

@@ -19,6 +19,9 @@ __all__ = ["FLAGS", "asked", "model_of", "stored"]
 
 _TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")  # handed on to llama-server
 
+_GIB = 1024**3
+_CONTEXTS = ((47 * _GIB, 262144), (23 * _GIB, 32768), (0, 4096))  # least memory, num_ctx
+
 _WORDS = "--keepalive --format --dimensions --width --height --steps --seed --negative"
 _SWITCHES = """
     --verbose --insecure --nowordwrap --hidethinking --truncate --think --experimental --experimental-yolo
@@ -75,6 +78,14 @@ def stored(program: str, read: Read, model: Model) -> str | None:
     return f"a {packed[1].upper()} file" if packed else "a GGUF file"
 
 
+def _by_memory(memory: int | None, version: Version, limit: int | None) -> dict[str, object]:
+    """The default of num_ctx where the memory of all GPUs is known: server/routes.go, Serve."""
+    if memory is None or version.build is None:  # before 0.30 not read
+        return {}
+    tokens = next(tokens for least, tokens in _CONTEXTS if memory >= least)
+    return {"context": tokens if limit is None else min(tokens, limit)}
+
+
 def asked(program: str, read: Read, model: Model) -> Asked:  # noqa: ARG001 - one signature for all engines
     values, version = read.values, read.version
     assert isinstance(version, Version)
@@ -93,9 +104,11 @@ def asked(program: str, read: Read, model: Model) -> Asked:  # noqa: ARG001 - on
                 f"OLLAMA_NUM_PARALLEL: Ollama runs {arch_of(model)} with one sequence at a time, whatever it says"
             )
         options["batch"] = 1 if alone else max(parallel, 1)
+    defaults = {} if "context" in options else _by_memory(read.memory, version, limit)
     if "kv_type" in values:
         options["kv_dtype"] = values["kv_type"]
     if "drafted" in values and not model.draft:
         warnings.append(f"draft_num_predict: no draft layers of {model.name} are known here")
     knobs = {key: values[key] for key in ("flash", "num_batch", "drafted") if key in values}
-    return Asked(options, {**knobs, "told": "context" in options}, tuple(warnings))
+    told = "context" in options or bool(defaults)
+    return Asked(options, {**knobs, "told": told}, tuple(warnings), defaults=defaults)
