@@ -143,7 +143,7 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
         begins,
     )
     left = [f"{started.unread} is not read here, and what it may set was not looked at"] if started.unread else []
-    return found._replace(warnings=(*left, *_left_open(found), *found.warnings))
+    return found._replace(warnings=(*left, *_left_open(found), *_stray(found), *found.warnings))
 
 
 def _expanded(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
@@ -162,9 +162,22 @@ def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None) 
     if found:
         return _only(found, "--")
     if stated is not None:
+        if not alone:
+            _refuse_others([command], stated, "--")
         return _flags_alone(stated, command)
     text = escape(" ".join(command.words))[:40]
     raise KvcalcError(f"--: expected the command of an engine, got '{text}'", _such_as())
+
+
+def _refuse_others(commands: Iterable[Command], stated: Engine, where: str) -> None:
+    """Raise KvcalcError where commands start another engine than `--engine` names."""
+    others = [engine for engine in all_engines() if engine.name != stated.name]
+    other = next((one for command in commands for one in find(command, others, strict=False)), None)
+    if other is not None:
+        raise KvcalcError(
+            f"--engine: {stated.name} contradicts {where}, where {other.program} starts {other.engine.name}",
+            f"leave --engine out, or name {other.engine.name}",
+        )
 
 
 def _flags_alone(engine: Engine, command: Command) -> Started:
@@ -193,6 +206,7 @@ def _in_text(
     if found:
         return _only(found, _TEXT)
     if stated is not None and len(commands) == 1:
+        _refuse_others(commands, stated, _TEXT)
         return Started(stated, "", commands[0].words, commands[0].env, unread=commands[0].unread)
     of = f" called {shown(names[0])}" if names else ""
     raise KvcalcError(f"{_TEXT}: no command of an engine{of} is found in this {form}", _such_as())
@@ -233,6 +247,16 @@ def _place(name: str) -> str:
 def _such_as() -> str:
     programs = " or ".join(engine.flags.programs[0] for engine in all_engines() if engine.flags.programs)
     return f"such as {programs}; before flags alone, name the engine: --engine NAME"
+
+
+def _stray(found: Launch) -> list[str]:
+    """A warning of words that belong to no flag, where the program takes none: a hyphen may be missing."""
+    words = [escape(word)[:60] for word in found.read.others if word.strip() and left_open(word) is None]
+    if not words or found.program not in found.engine.flags.wordless:
+        return []
+    more = f" and {len(words) - _MOST_LISTED} more" if len(words) > _MOST_LISTED else ""
+    listed = ", ".join(f"'{word}'" for word in words[:_MOST_LISTED])
+    return [f"{listed}{more}: {found.program or found.engine.name} takes no such words, and they were not looked at"]
 
 
 def _left_open(found: Launch) -> list[str]:

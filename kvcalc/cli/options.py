@@ -20,7 +20,7 @@ from kvcalc.weights import parse as parse_weights
 if TYPE_CHECKING:
     from kvcalc.hardware import Card
 
-__all__ = ["FORMATS", "Output", "budget_of", "card_of", "options_of", "output_of", "request_of"]
+__all__ = ["FORMATS", "Output", "budget_of", "card_of", "layout_of", "options_of", "output_of", "request_of"]
 
 FORMATS = ("table", "plain", "json", "csv", "markdown")
 _MOST_GPUS = 65536
@@ -161,7 +161,7 @@ def _asked(given: Given) -> dict[str, Any]:
         "encoder_tokens": None
         if given["encoder_tokens"] is None
         else parse_tokens(given["encoder_tokens"], "--encoder-tokens"),
-        **_layout(given),
+        **layout_of(given),
     }
 
 
@@ -184,7 +184,8 @@ def _whole(given: Given, name: str, most: int | None = None) -> int:
     return parse_integer(text, f"--{name}", most) if most else parse_integer(text, f"--{name}")
 
 
-def _layout(given: Given) -> dict[str, int]:
+def layout_of(given: Given) -> dict[str, int]:
+    """How the options split the model and the batch."""
     layout = {name: _whole(given, name, _MOST_GPUS) for name in ("tp", "pp", "dp", "dcp")}
     counted = card_of(given)[0]
     if given["gpus"] is None and counted is None:

@@ -1,6 +1,7 @@
 """Launch commands: start-up lines of real deployments, typed behind -- or pasted as text, and never run."""
 
 import io
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -465,3 +466,19 @@ def test_a_started_command_knows_its_engine() -> None:
     found = [*find(Command(("sudo", "-u", "x", "A=1", "vllm", "serve", "m", "-q")), ENGINES, strict=True)]
     expected = Started(ENGINES[0], "vllm serve", ("m", "-q"), {"A": "1"})
     assert found == [expected]
+
+
+@pytest.mark.parametrize(
+    ("engine", "command", "named"),
+    [
+        ("ollama", "llama-server -c 32768", "ollama contradicts --, where llama-server starts llama.cpp"),
+        ("mlx", "ollama run llama3:8b", "mlx contradicts --, where ollama run starts ollama"),
+        ("llama.cpp", "docker run x vllm serve a/b", "llama.cpp contradicts --, where vllm serve starts vllm"),
+    ],
+)
+def test_an_engine_and_another_ones_command_contradict(engine: str, command: str, named: str) -> None:
+    """The flags of one engine mean nothing to another, and its default size would pass for the command's."""
+    with pytest.raises(KvcalcError, match=rf"^--engine: {re.escape(named)}$"):
+        launch(engine, command.split())
+    with pytest.raises(KvcalcError, match="contradicts <stdin>"):
+        pasted(command, engine=engine)
