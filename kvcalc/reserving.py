@@ -32,7 +32,6 @@ __all__ = [
     "Step",
     "held",
     "reserve",
-    "restaged",
     "without_tp",
 ]
 
@@ -175,8 +174,8 @@ class Engine(NamedTuple):
     whatever MODEL may be. `most_sequences` is what one instance can hold. `utilization` is the share of a GPU's memory
     that it takes by default, given the question and that memory in bytes. `overhead` is the least and the most that it
     takes beside weights and cache, where nobody has measured it: an estimate, which gives a range. `packed`: KV formats
-    of this engine alone, with the plain one whose elements they have; the name is the setting `packed`. `newest` is the
-    last version whose rules were read, where that is more than a row of `versions` says.
+    of this engine alone, with the plain one whose elements they have; the name is the setting `packed`. `newest`: the
+    last version that was read. `of_rest`: the share is of what weights leave.
     """
 
     name: str
@@ -192,6 +191,7 @@ class Engine(NamedTuple):
     packed: Mapping[str, str] = {}
     named: Callable[[str, Sequence[str]], str] | None = None
     newest: str | None = None
+    of_rest: bool = False
 
 
 class Held(NamedTuple):
@@ -225,16 +225,6 @@ def _groups(question: Question) -> tuple[Group, ...]:
         for cache, whole in zip(placed.caches, layer, strict=True):
             counts[placed.stage, cache, whole] += 1
     return tuple((*key, copies) for key, copies in counts.items())
-
-
-def restaged(question: Question, sizes: Sequence[int]) -> Question:
-    """The same question, with as many layers on each pipeline stage as an engine puts there."""
-    stages = [stage for stage, size in enumerate(sizes) for _ in range(size)]
-    layers = question.placement.layers
-    if all(placed.stage == stage for placed, stage in zip(layers, stages, strict=True)):
-        return question
-    moved = tuple(placed._replace(stage=stage) for placed, stage in zip(layers, stages, strict=True))
-    return question._replace(placement=question.placement._replace(layers=moved), groups=())
 
 
 def without_tp(question: Question, engine: str) -> None:

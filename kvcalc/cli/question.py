@@ -46,12 +46,13 @@ class Asked(NamedTuple):
             return Budget(kv_memory=self.stated.kv_memory)
         if budget is None or budget.vram is None:
             return budget
+        of_rest = self.reservation.engine.of_rest
         if budget.utilization is None:
             own = self.reservation.engine.utilization(self.reservation.question, budget.vram)
-            return budget._replace(utilization=self.stated.utilization or own)
+            return budget._replace(utilization=self.stated.utilization or own, of_rest=of_rest)
         if self.stated.utilization is not None:
             raise KvcalcError("--utilization: the engine's own flags behind -- say it too", "leave one of them out")
-        return budget
+        return budget._replace(of_rest=of_rest)
 
     def engine_values(self, fitted: Fit | None) -> dict[str, Value] | None:
         """The `engine` object of the JSON, with what it counts where a budget was fitted."""

@@ -5,13 +5,14 @@ to 0.30.0.
 """
 
 from kvcalc.engines import _vllm_flags as flags
+from kvcalc.engines._stages import restaged
 from kvcalc.engines._vllm_charges import charges
 from kvcalc.engines._vllm_formats import PACKED
 from kvcalc.engines._vllm_layout import Laid, lay, stages_of
 from kvcalc.engines._vllm_settings import assumed, settings_of
-from kvcalc.engines._vllm_versions import VERSIONS, Version, log
+from kvcalc.engines._vllm_versions import VERSIONS, Version, dropped, log
 from kvcalc.fitting import Share
-from kvcalc.reserving import Capacity, Engine, Plan, Question, restaged
+from kvcalc.reserving import Capacity, Engine, Plan, Question
 
 __all__ = ["ENGINE"]
 
@@ -55,6 +56,7 @@ def plan(question: Question) -> Plan:
             "groups": len(laid.groups),
         },
         facts=assumed(question, version, settings),
+        warnings=dropped(version, question.request.model.model_type),
         capacity=capacity,
         holds=holds,
     )
