@@ -6,7 +6,7 @@ sums over layers, stages and replicas, and the differences by rule, are made her
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
@@ -116,7 +116,8 @@ Group: TypeAlias = tuple[int, Cache, Cache, int]  # stage, one rank's part of a 
 
 class Question(NamedTuple):
     """A request put to one version of an engine. `knobs` are its own settings, from flags; what is not there has its
-    default. `groups`: equal caches, where they were counted already.
+    default. `groups`: equal caches, where they were counted already. `card`: what it runs on, where named.
+    `kept`: where an engine may leave what depends on neither batch nor context, since a fit asks some eighty times.
     """
 
     request: Request
@@ -125,10 +126,11 @@ class Question(NamedTuple):
     knobs: Mapping[str, object] = {}
     groups: tuple[Group, ...] = ()
     card: Card | None = None
+    kept: dict[str, Any] | None = None
 
     def counted(self) -> "Question":
         """The same question, whose equal caches need not be counted again for another number of tokens."""
-        return self._replace(groups=_groups(self))
+        return self._replace(groups=_groups(self), kept={})
 
     @property
     def sequences(self) -> int:

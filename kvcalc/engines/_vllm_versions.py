@@ -51,8 +51,8 @@ VERSIONS = (
 _LAST = {
     "mllama_text_model": "0.10.2", "bart": "0.10.2", "t5": "0.10.2", "qwen": "0.23.0", "internlm": "0.23.0",
     "xverse": "0.23.0", "dots1": "0.23.0", "bamba": "0.23.0", "minimax": "0.23.0", "minimax_text_01": "0.23.0",
-    "baichuan": "0.23.0", "aquila": "0.24.0", "grok-1": "0.24.0", "persimmon": "0.25.0", "plamo2": "0.26.0", "arctic": "0.28.0",
-    "mpt": "0.28.0", "chameleon": "0.28.0",
+    "baichuan": "0.23.0", "aquila": "0.24.0", "grok-1": "0.24.0", "persimmon": "0.25.0", "plamo2": "0.26.0",
+    "arctic": "0.28.0", "mpt": "0.28.0", "chameleon": "0.28.0",
 }  # fmt: skip
 
 
