@@ -74,6 +74,7 @@ class Room(NamedTuple):
     card: Card | None = None
     of_rest: bool = False
     rough_weights: bool = False  # estimated from a format that only a part of the checkpoint has
+    published_weights: bool = False  # counted as the model's own facts have them
 
 
 class Fit(NamedTuple):
@@ -179,6 +180,7 @@ def _room(size: Size, budget: Budget) -> Room:
         weights_source=whole.source,
         card=budget.card,
         rough_weights=whole.rough,
+        published_weights=budget.weights == "auto",
     )
 
 
@@ -193,9 +195,14 @@ def _most(holds: Callable[[int], bool], limit: int) -> int:
     return low
 
 
-def warnings(fit: Fit | None) -> list[str]:
-    """What the asker should know about the memory that the answer counts with."""
-    if fit is None or not fit.room.rough_weights:
+def warnings(fit: Fit | None, stored: str | None = None) -> list[str]:
+    """What the asker should know about the memory that is counted with. `stored`: the weights that an engine runs."""
+    if fit is None:
         return []
-    estimate = f"weights estimated as {fit.room.weights_source}"
-    return [f"{estimate}, without what is stored in wider formats; --weights SIZE takes a measured size"]
+    counted = fit.room.weights_source
+    if stored is not None and fit.room.published_weights:
+        return [f"weights counted as {counted}, while what runs is {stored}: --weights SIZE takes its size"]
+    if fit.room.rough_weights:
+        estimate = f"weights estimated as {counted}"
+        return [f"{estimate}, without what is stored in wider formats; --weights SIZE takes a measured size"]
+    return []

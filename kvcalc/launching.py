@@ -2,25 +2,31 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import NamedTuple
 
 from kvcalc import engines
 from kvcalc.errors import KvcalcError, escape, nearest, shown
-from kvcalc.finding import entries
-from kvcalc.flags import Read, read_flags
+from kvcalc.finding import entries, in_name
+from kvcalc.flags import Read, no_value, read_flags
 from kvcalc.reserving import Engine
+from kvcalc.scripts import Command
+from kvcalc.starting import Started, assignments, find
+from kvcalc.variables import expand, left_open
 from kvcalc.versions import Version, pick, unread
 
 __all__ = ["Launch", "all_engines", "launch"]
 
-
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_TEXT = "<stdin>"
+_MOST_LISTED = 6
 
 
 class Launch(NamedTuple):
-    """An engine in one version, and what its own command line says. `program` is empty where flags stand alone."""
+    """An engine in one version, and what its own command line says. `program` is empty where flags stand alone.
+
+    `begins`: how the command would be typed again.
+    """
 
     engine: Engine
     version: Version
@@ -28,14 +34,28 @@ class Launch(NamedTuple):
     program: str
     read: Read
     warnings: tuple[str, ...]
+    begins: str = ""
+
+    @property
+    def named(self) -> str | None:
+        """The model in the command's own words."""
+        return self.engine.model_of(self.program, self.read)
 
     @property
     def model(self) -> str | None:
         """The model that the command names, as MODEL may be given."""
-        model = self.engine.model_of(self.program, self.read)
+        model = self.named
+        unknown = None if model is None else left_open(model)
+        if unknown is not None:
+            raise KvcalcError(no_value("MODEL", unknown).message, self.in_front())
         if model is None or self.engine.named is None:
             return model
         return self.engine.named(model, [entry.name for entry in entries()])
+
+    def in_front(self) -> str:
+        """How to say which model is meant, where the command does not, or names a file that is elsewhere."""
+        meant = in_name(self.named or "") or "MODEL"
+        return f"give the model in front: kvcalc {meant} -- {self.begins}"
 
 
 def _module_names() -> list[str]:
@@ -65,57 +85,141 @@ def _find(name: str) -> Engine:
     raise KvcalcError(f"--engine: expected the name of an engine, got {shown(name)}", hint)
 
 
-def launch(engine: str | None, words: Sequence[str] | None) -> Launch:
+def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[[], bytes] = bytes) -> Launch:
     """What `--engine` and the words after `--` say. Either may be missing, but not both.
 
-    Raises KvcalcError for an engine, a version or a command that is not known, and for a flag's faulty value.
+    `-` in place of a command stands for a text that `read_text` gives, and may be followed by the name of one of the
+    commands in it. Raises KvcalcError for an engine, a version or a command that is not known, and for a flag's faulty
+    value.
     """
     name, _, version = (engine or "").partition("@")
     stated = _find(name) if engine else None
-    started = _program(list(words or ()), [stated] if stated else all_engines())
-    if started is None:
-        if stated is None:
-            text = escape(" ".join(words or ()))[:40]
-            raise KvcalcError(
-                f"--: expected the command of an engine, got '{text}'",
-                f"such as {' or '.join(e.flags.programs[0] for e in all_engines() if e.flags.programs)}; "
-                "before flags alone, name the engine: --engine NAME",
-            )
-        flags, env = list(words or ()), {}
-        while flags and (assignment := _ASSIGNMENT.fullmatch(flags[0])):
-            env[assignment[1]] = assignment[2]
-            del flags[0]
-        started = _Started(stated, "", tuple(flags), env)
+    among = [stated] if stated else all_engines()
+    typed = list(words or ())
+    quoted = len(typed) == 1 and len(typed[0].split()) > 1  # a whole command as one word
+    env, behind = ({}, typed) if quoted else assignments(typed)
+    if behind[:1] == ["-"]:
+        started = _in_text(read_text(), env, behind[1:], among, stated)
+        begins = " ".join(typed)
+    else:
+        started = _in_words(Command(tuple(behind), env), among, stated)
+        begins = f"{started.program} ..." if started.program else "..."
+    version = version or _tagged(started) or ""
     row, warning = pick(started.engine.versions, version or None, started.engine.name)
     if version and started.engine.newest:
         warning = warning or unread(version, started.engine.newest, started.engine.name)
-    read = read_flags(started.words, started.engine.flags, started.env, started.engine.name)
-    warnings = (*read.warnings, *([warning] if warning else ()))
-    return Launch(started.engine, row, version or None, started.program, read._replace(version=row), warnings)
+    env = {key: value for key, value in started.env.items() if value.strip()}
+    read = read_flags(_expanded(started.words, env), started.engine.flags, env, started.engine.name)
+    found = Launch(
+        started.engine,
+        row,
+        version or None,
+        started.program,
+        read._replace(version=row),
+        (*read.warnings, *([warning] if warning else ())),
+        begins,
+    )
+    missed = [f"{started.unread} is not read here, and what it may set was not looked at"] if started.unread else []
+    return found._replace(warnings=(*missed, *_left_open(found), *found.warnings))
 
 
-class _Started(NamedTuple):
-    engine: Engine
-    program: str
-    words: tuple[str, ...]
-    env: Mapping[str, str]
+def _expanded(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """The words with variables' values in their places; one that holds flags may be several."""
+    made: list[str] = []
+    for word in words:
+        value = expand(word, env)
+        made += value.split() if value != word and value.startswith("-") else [value]
+    return made
 
 
-def _program(words: list[str], among: Sequence[Engine]) -> _Started | None:
-    """The first program of an engine in a command. What stands in front (`sudo`, `env`, `docker run IMAGE`) may set
-    variables; a word behind a flag is that flag's, but for Python's `-m`.
+def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None) -> Started:
+    """The engine that words start; with a stated engine, they may be its flags alone."""
+    alone = stated is not None and (not command.words or command.words[0].startswith("-"))
+    found = [] if alone else _servers(find(command, among, strict=False))
+    if found:
+        return _only(found, "--")
+    if stated is not None:
+        return _flags_alone(stated, command)
+    text = escape(" ".join(command.words))[:40]
+    raise KvcalcError(f"--: expected the command of an engine, got '{text}'", _such_as())
+
+
+def _flags_alone(engine: Engine, command: Command) -> Started:
+    """Flags without a program, behind the variables in front. `num_beams=4` is an argument in Python's spelling, unless
+    the engine knows a setting of that name: other variables have capitals.
     """
-    env: dict[str, str] = {}
-    programs = sorted(((p.split(), e) for e in among for p in e.flags.programs), key=lambda pair: -len(pair[0]))
-    for i, word in enumerate(words):
-        assignment = _ASSIGNMENT.fullmatch(word)
-        if assignment:
-            env[assignment[1]] = assignment[2]
+    known = {name for flag in engine.flags.flags for name in flag.env}
+    arguments = [name for name in command.env if not name.isupper() and name not in known]
+    words = (*(f"{name}={command.env[name]}" for name in arguments), *command.words)
+    env = {name: value for name, value in command.env.items() if name not in arguments}
+    return Started(engine, "", words, env)
+
+
+def _in_text(
+    content: bytes, env: Mapping[str, str], names: Sequence[str], among: Sequence[Engine], stated: Engine | None
+) -> Started:
+    """The one command of an engine in a text, or the one that is named."""
+    from kvcalc.manifests import read
+
+    if len(names) > 1:
+        raise KvcalcError(f"-: expected the name of one command in the text, got {len(names)}", "one at a time")
+    form, commands = read(content, _TEXT, env)
+    if names:
+        commands = [command for command in commands if command.name == names[0]]
+    found = _servers(one for command in commands for one in find(command, among, strict=True))
+    if found:
+        return _only(found, _TEXT)
+    if stated is not None and len(commands) == 1:
+        return Started(stated, "", commands[0].words, commands[0].env, unread=commands[0].unread)
+    of = f" called {shown(names[0])}" if names else ""
+    raise KvcalcError(f"{_TEXT}: no command of an engine{of} is found in this {form}", _such_as())
+
+
+def _servers(commands: Iterable[Started]) -> list[Started]:
+    """The commands that differ. Of a server and its one client, the client with what the server is started with."""
+    found = list[Started]()
+    found += (one for one in commands if one not in found)
+    clients = [one for one in found if one.program in one.engine.flags.clients]
+    servers = [one for one in found if one not in clients]
+    if len(clients) == len(servers) == 1 and clients[0].engine is servers[0].engine:
+        return [clients[0]._replace(env={**clients[0].env, **servers[0].env}, version=servers[0].version)]
+    return found
+
+
+def _only(found: Sequence[Started], where: str) -> Started:
+    """The one command. Raises KvcalcError for several, with the names to choose from."""
+    if len(found) == 1:
+        return found[0]
+    listed = [f"{one.program} ({_place(one.name)})" if one.name else one.program for one in found[:_MOST_LISTED]]
+    more = f" and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
+    names = {one.name for one in found}
+    way_out = f"name one of them: -- - {found[0].name}" if len(names) == len(found) else "leave the others out"
+    raise KvcalcError(f"{where}: expected one command of an engine, got {', '.join(listed)}{more}", way_out)
+
+
+def _tagged(started: Started) -> str | None:
+    """The version that an image's tag says, where the engine has such versions."""
+    builds = started.engine.versions[-1].name.startswith("b")
+    return started.version if started.version and started.version.startswith("b") == builds else None
+
+
+def _place(name: str) -> str:
+    return f"line {name}" if name.isdigit() else escape(name)[:60]
+
+
+def _such_as() -> str:
+    programs = " or ".join(engine.flags.programs[0] for engine in all_engines() if engine.flags.programs)
+    return f"such as {programs}; before flags alone, name the engine: --engine NAME"
+
+
+def _left_open(found: Launch) -> list[str]:
+    """Warnings of words that may be flags, and are not known. Raises KvcalcError where the text knows too much."""
+    warnings = []
+    for word in found.read.others:
+        unknown = left_open(word)
+        if unknown is None or word == found.named:
             continue
-        if i and words[i - 1].startswith("-") and words[i - 1] != "-m":
-            continue
-        here = [re.split(r"[/\\]", word)[-1].removesuffix(".exe"), *words[i + 1 :]]
-        for program, engine in programs:
-            if here[: len(program)] == program:
-                return _Started(engine, " ".join(program), tuple(here[len(program) :]), env)
-    return None
+        if unknown.several:
+            raise no_value("--", unknown)
+        warnings.append(f"{escape(unknown.text)[:60]} is not known here, and flags that it may add were not looked at")
+    return warnings

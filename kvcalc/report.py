@@ -280,8 +280,9 @@ def _notes(size: Size) -> list[str]:
         found.append(f"recurrent state in {widths.state.name}, {why}")
     if request.encoder_tokens is not None:
         found.append(many(request.encoder_tokens, "encoder token"))
-    if request.facts.confidence not in (None, "config file read"):
-        found.append(f"the model's facts: {request.facts.confidence}")
+    trust = _trust(request.facts)
+    if trust:
+        found.append(f"the model's facts: {trust}")
     if request.facts.note and not _is_preset_name(request.facts.origin):
         found.append(request.facts.note.rstrip("."))  # what a reader of model files had to assume
     textbook = 0 if size.textbook is None or request.encoder_tokens else size.textbook.bytes_per_sequence
@@ -292,6 +293,13 @@ def _notes(size: Size) -> list[str]:
         dcp = f", dcp {layout.dcp}" if layout.dcp > 1 else ""
         found.append(f"tp {layout.tp}, pp {layout.pp}, dp {layout.dp}{dcp}")
     return found
+
+
+def _trust(facts: Model) -> str:
+    """What an answer says of facts that do not rest on a published file; nothing of those that do."""
+    unstated = [key for key in ("source", "confidence") if getattr(facts, key) is None]
+    known = facts.confidence if facts.confidence not in (None, "config file read") else ""
+    return "; ".join(filter(None, (known, f"{' and '.join(unstated)} not stated" if unstated else "")))
 
 
 def _is_preset_name(origin: str) -> bool:

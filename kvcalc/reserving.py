@@ -19,21 +19,9 @@ from kvcalc.sharding import Placement
 from kvcalc.versions import Version
 
 __all__ = [
-    "Asked",
-    "Capacity",
-    "Charge",
-    "Difference",
-    "Engine",
-    "Held",
-    "Plan",
-    "Question",
-    "Reservation",
-    "Rule",
-    "Step",
-    "held",
-    "reserve",
-    "without_tp",
-]
+    "Asked", "Capacity", "Charge", "Difference", "Engine", "Held", "Plan", "Question", "Reservation", "Rule",
+    "Step", "held", "reserve", "without_tp",
+]  # fmt: skip
 
 
 class Rule(NamedTuple):
@@ -167,6 +155,11 @@ def whole(question: Question, vram: int) -> Share:  # noqa: ARG001 - one signatu
     return Share(1, 1)
 
 
+def as_published(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG001 - one signature for all
+    """The weights are those of the published checkpoint."""
+    return None
+
+
 class Engine(NamedTuple):
     """One engine: everything that the command line, the answers and the documentation need to know of it.
 
@@ -178,6 +171,7 @@ class Engine(NamedTuple):
     takes beside weights and cache, where nobody has measured it: an estimate, which gives a range. `packed`: KV formats
     of this engine alone, with the plain one whose elements they have; the name is the setting `packed`. `newest`: the
     last version that was read. `of_rest`: the share is of what weights leave.
+    `stored` says how the weights that a command runs are packed, where the model's facts are of another checkpoint.
     """
 
     name: str
@@ -194,6 +188,7 @@ class Engine(NamedTuple):
     named: Callable[[str, Sequence[str]], str] | None = None
     newest: str | None = None
     of_rest: bool = False
+    stored: Callable[[str, Read, Model], str | None] = as_published
 
 
 class Held(NamedTuple):

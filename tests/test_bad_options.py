@@ -44,7 +44,7 @@ MODELS = [
     Bad(["sise", "llama3-70b"], ("sise",), ("size",)),
     *[
         Bad([verb, "llama3-70b"], (verb, "version"))
-        for verb in ("plan", "sweep", "compare", "simulate", "tradeoff", "check", "verify")
+        for verb in ("plan", "sweep", "compare", "simulate", "tradeoff", "check")
     ],
     Bad(["gpus"], ("gpus", "version")),
     Bad(["plan", "llama3-70b", "--vram", "80GB"], ("plan", "version")),
@@ -172,7 +172,7 @@ OPTIONS = [
     *[
         Bad(["llama3-70b", *argv], tuple(word for word in argv if word.startswith("--")))
         for argv in (
-            ["--json", "--quiet"], ["--json", "--get", "kv.bytes_total"], ["--get", "kv.bytes_total", "--quiet"],
+            ["--json", "--quiet"], ["--get", "kv.bytes_total", "--quiet"],
             ["--get", "kv.bytes_total", "--format", "csv"], ["--json", "--format", "csv"],
             ["--quiet", "--format", "json"],
             ["--explain", "--quiet"], ["--explain", "--get", "kv.bytes_total"], ["--explain", "--format", "csv"],
@@ -187,8 +187,9 @@ OPTIONS = [
     *[Bad(["models", "--family", text], ("--family:",)) for text in ("zebra", "")],
     *[Bad(["models", "--attention", text], ("--attention:",)) for text in ("zebra", "")],
     Bad(["models", "--attention", "slidng"], ("--attention:", "'slidng'"), ("sliding",)),
-    Bad(["models", "--check", "missing-1.yaml"], ("missing-1.yaml",)),
-    Bad(["models", "--check", ""], ("No such file",)),
+    Bad(["models", "--check", "missing-1.yaml"], ("missing-1.yaml: no such file",), ("tiny-1.yaml",)),
+    Bad(["preset", "./nope"], ("./nope: no such file",), ("kvcalc models",)),
+    Bad(["models", "--check", ""], ("'': no such file",), ("kvcalc models",)),
     Bad(["models", "--check"], ("--check",)),
     Bad(["models", "--format", "xml"], ("--format:", "'xml'")),
     Bad(["models", "--format", "ymal"], ("--format:", "'ymal'"), ("yaml",)),

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kvcalc.launching import all_engines
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
@@ -81,3 +83,11 @@ def test_setup_is_what_ci_runs() -> None:
     blocks = "".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL)).splitlines()
     assert [line for line in blocks if line not in script] == []
     assert len(blocks) == 3  # two set up, one tests
+
+
+def test_every_engine_is_in_the_table() -> None:
+    """An engine that the tool finds is one that the README tells of, with the newest version whose rules are known."""
+    for engine in all_engines():
+        row = next(line for line in README.splitlines() if line.startswith(f"| `{engine.name}` |"))
+        newest = engine.versions[-1].name.lstrip("b").split(".")[:2]
+        assert ".".join(newest) in row

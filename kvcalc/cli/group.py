@@ -19,7 +19,12 @@ BEHIND_DASHES = "kvcalc.behind_dashes"
 
 # A verb is one word of letters (kvcalc.verbs lists those to come too). Building eleven verbs of 28 options
 # would cost a third of the start-up, so only the one that was called is imported.
-VERB_MODULES = {"size": "kvcalc.cli.size", "models": "kvcalc.cli.models", "preset": "kvcalc.cli.preset"}
+VERB_MODULES = {
+    "size": "kvcalc.cli.size",
+    "verify": "kvcalc.cli.verify",
+    "models": "kvcalc.cli.models",
+    "preset": "kvcalc.cli.preset",
+}
 
 
 class ModelOrVerbGroup(TyperGroup):

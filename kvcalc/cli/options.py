@@ -197,7 +197,7 @@ def _miscounted(given: Given, gpus: int, layout: Mapping[str, int]) -> KvcalcErr
 
 def card_of(given: Given) -> "tuple[int | None, Card | None]":
     """How many GPUs --gpu names, and which; nothing where it is not there."""
-    if given["gpu"] is None:
+    if given.get("gpu") is None:
         return None, None
     from kvcalc.cards import find
 
@@ -243,12 +243,16 @@ class Output(NamedTuple):
 def output_of(given: Given, *, terminal: bool, formats: tuple[str, ...] = FORMATS) -> Output:
     """How to answer. Options that ask for two outputs at once contradict each other."""
     wanted = {"--quiet": given["quiet"], "--get": given["get"] is not None, "--json": given["json_"]}
-    wanted["--format"] = given["format_"] is not None and not (given["json_"] and given["format_"] == "json")
+    form = (given["format_"] or "").lower()
+    wanted["--format"] = given["format_"] is not None and not (given["json_"] and form == "json")
+    if wanted["--get"]:  # one value of the JSON: that it is JSON may be said beside it
+        wanted["--json"] = False
+        wanted["--format"] = wanted["--format"] and form != "json"
     asked = [name for name, present in wanted.items() if present]
     if len(asked) > 1:
         raise KvcalcError(f"{asked[0]}: contradicts {asked[1]}, since each asks for an output of its own")
-    form: str = (
-        {"--quiet": "quiet", "--get": "get", "--json": "json", "--format": (given["format_"] or "").lower()}[asked[0]]
+    form = (
+        {"--quiet": "quiet", "--get": "get", "--json": "json", "--format": form}[asked[0]]
         if asked
         else ("table" if terminal else "plain")
     )

@@ -1,16 +1,18 @@
 """A question from its parts: a model, the options, and an engine with its own flags where one is named."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.cli.options import Given, card_of, request_of
-from kvcalc.cli.shell import load_model
+from kvcalc.cli.shell import load_model, standard_input
 from kvcalc.document import Value
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import DocumentError, KvcalcError
 from kvcalc.fitting import Budget, Fit, Holding, Share
 from kvcalc.sizing import Size, measure
 
 if TYPE_CHECKING:
+    from kvcalc.launching import Launch
     from kvcalc.model import Model
     from kvcalc.report import EnginePart
     from kvcalc.reserving import Asked as Stated
@@ -23,13 +25,18 @@ _CARD_SHARE = Share(9, 10)  # of a named GPU, where no engine says
 
 
 class Asked(NamedTuple):
-    """The sized question, and what the named engine reserves for it. `stated` is what the engine's own flags say."""
+    """The sized question, and what the named engine reserves for it.
+
+    `stated` is what the engine's own flags say. `stored`: how the weights that it runs are packed, where the model's
+    own are not.
+    """
 
     size: Size
     reservation: "Reservation | None" = None
     holding: Holding | None = None
     warnings: tuple[str, ...] = ()
     stated: "Stated | None" = None
+    stored: str | None = None
 
     def budget(self, budget: Budget | None) -> Budget | None:
         """The budget of the options, with what the engine's flags and its own defaults say of the memory."""
@@ -79,8 +86,8 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
     from kvcalc.launching import launch  # engines are not what a short question asks about
     from kvcalc.reserving import Question, reserve
 
-    started = launch(given["engine"], behind)
-    model = _load(source if source is not None else started.model, given)
+    started = launch(given["engine"], behind, partial(_pasted, source))
+    model = _load(source, given) if source is not None or behind is None else _named_model(started, given)
     stated = started.engine.asked(started.program, started.read, model)
     packed = (given["kv_dtype"] or "").strip().lower()
     if packed in started.engine.packed:
@@ -97,7 +104,29 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
         None if capacity is None else lambda free: capacity(free).tokens,
     )
     warnings = (*started.warnings, *stated.warnings, *reservation.plan.warnings)
-    return Asked(size, reservation, holding, warnings, stated)
+    stored = started.engine.stored(started.program, started.read, model)
+    return Asked(size, reservation, holding, warnings, stated, stored)
+
+
+def _pasted(source: str | None) -> bytes:
+    """The text of a start-up command, from standard input."""
+    if source == "-":
+        raise KvcalcError("-: standard input cannot be the model and the command", "give MODEL by its name or its path")
+    return standard_input("a start-up command, or a file with one")
+
+
+def _named_model(started: "Launch", given: Given) -> "Model":
+    """The model of a command. Its file may be on another machine: then MODEL must say what it is."""
+    named = started.model
+    if named is None:
+        raise KvcalcError("MODEL: expected a model, and the command names none", started.in_front())
+    try:
+        return _load(named, given)
+    except DocumentError:  # the file is here, and has a fault
+        raise
+    except KvcalcError as error:
+        hint = started.in_front()
+        raise KvcalcError(error.message, f"{error.hint}; or {hint}" if error.hint else hint) from None
 
 
 def _load(source: str | None, given: Given) -> "Model":

@@ -224,12 +224,15 @@ def _compressed(each: Held, cache: Compressed, context: Context) -> Kept:
     cells = compressed_cells(context, cache.ratio)[1]
     stages.then(_ENTRIES, both * cells * context.streams)
     # Two tensors of keys and scores: 8 rows of twice the width where entries overlap, else a row for each token.
-    states = 2 * 2 * 8 * (cache.dim + cache.indexer) if cache.ratio == 4 else 2 * cache.ratio * cache.dim
-    states *= each.copies * context.streams * context.states * _F32
+    rows = 2 * 2 * 8 if cache.ratio == 4 else 2 * cache.ratio
+    rows *= each.copies * context.streams * context.states * _F32
+    states = rows * (cache.dim + (cache.indexer if cache.ratio == 4 else 0))
     stages.then(_STATES, stages.bytes + states)
     k, index = (each.copies * size * cells * context.streams for size in (row, key))
     name = "csa" if cache.ratio == 4 else "hca"
-    pools = [(name, (k, 0))] + ([("lid", (index, 0))] if index else [])
+    pools = [(name, (k, 0)), (f"{name} state", (rows * cache.dim, 0))]
+    if index:
+        pools += [("lid", (index, 0)), ("lid state", (rows * cache.indexer, 0))]
     parts = {"k_bytes": k, "index_k_bytes": index, "compressor_bytes": states}
     how = f"{_how(each, cells, context, k + index)} + {states:,} B of states"
     return Kept(_charge(each, stages, parts, how), tuple(pools))

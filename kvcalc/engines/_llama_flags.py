@@ -11,16 +11,23 @@ from kvcalc.dtypes import KV, find
 from kvcalc.engines._llama_names import SWITCHES, WORDS
 from kvcalc.engines._llama_versions import Version
 from kvcalc.errors import KvcalcError, shown
-from kvcalc.flags import Flag, Flags, Read, word
+from kvcalc.flags import Flag, Flags, Image, Read, word
 from kvcalc.model import Compressed, Latent, Model
 from kvcalc.reserving import Asked
 from kvcalc.units import parse_integer
 
-__all__ = ["FLAGS", "asked", "model_of"]
+__all__ = ["FLAGS", "asked", "model_of", "stored"]
 
-_IMAGES = tuple(f"llama.cpp:server{kind}" for kind in ("", "-cuda", "-rocm", "-vulkan", "-intel", "-musa"))
-_SERVERS = ("llama-server", "llama serve", "llama server", *_IMAGES)
-_CLIENTS = ("llama-cli", "llama cli", "llama client", "llama-completion", "llama completion")
+# tools.sh is the entrypoint of the full images, and takes the program as its first word (.devops/tools.sh).
+_SERVERS = ("llama-server", "llama serve", "llama server", "tools.sh --server", "tools.sh -s")
+_STARTING = ("llama-cli", "llama cli", "llama client", "tools.sh --run", "tools.sh -r")
+_CLIENTS = (*_STARTING, "llama-completion", "llama completion", "tools.sh --run-legacy", "tools.sh -l")
+# .devops/*.Dockerfile; tags go on with the device and the build: server-cuda-b9000.
+_IMAGES = (
+    Image("llama.cpp:server", "llama-server"),
+    Image("llama.cpp:light", "llama-cli"),
+    Image("llama.cpp:full", "tools.sh"),
+)
 
 _TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")  # kv_cache_types
 _FLASH = {
@@ -88,6 +95,7 @@ FLAGS = Flags(
     (*_SERVERS, *_CLIENTS),
     (
         _flag("model", "-m --model", word, "MODEL"),
+        _flag("url", "-mu --model-url", word, "MODEL_URL"),
         _flag("repo", "-hf -hfr --hf-repo", word, "HF_REPO"),
         _flag("n_ctx", "-c --ctx-size", _from_zero, "CTX_SIZE"),
         _flag("per_slot", "--kv-unified-per-slot", _from_zero, "KV_UNIFIED_PER_SLOT"),
@@ -102,6 +110,8 @@ FLAGS = Flags(
         _flag("kv_unified", "-no-kvu --no-kv-unified", env="NO_KV_UNIFIED", constant=False),
         _flag("split_mode", "-sm --split-mode", word, "SPLIT_MODE"),
         _flag("fit", "-fit --fit", _on, "FIT"),
+        _flag("rope_scaling", "--rope-scaling", word, "ROPE_SCALING_TYPE"),
+        _flag("rope_scale", "--rope-scale --rope-freq-scale", word, "ROPE_SCALE ROPE_FREQ_SCALE"),
         _flag("override", "--override-kv", word),
         _flag("spec_type", "--spec-type", _words, "SPEC_TYPE"),
         _flag("drafted", "--spec-draft-n-max --draft --draft-n --draft-max", _from_zero, "SPEC_DRAFT_N_MAX DRAFT_MAX"),
@@ -109,19 +119,44 @@ FLAGS = Flags(
         _flag("draft", "-hfd -hfrd --hf-repo-draft --spec-draft-hf", word, "SPEC_DRAFT_HF_REPO HFD_REPO"),
         _flag("draft_k", "-ctkd --cache-type-k-draft --spec-draft-type-k", _type, "SPEC_DRAFT_CACHE_TYPE_K"),
         _flag("draft_v", "-ctvd --cache-type-v-draft --spec-draft-type-v", _type, "SPEC_DRAFT_CACHE_TYPE_V"),
+        _flag("file", "-hff --hf-file", word, "HF_FILE"),
         *(_flag("shorthand", name, constant=name) for name in _SHORTHANDS),
     ),
     WORDS,
     SWITCHES,
     underscores=True,
+    images=_IMAGES,
 )
+
+
+# common_params_handle_model in common/arg.cpp: beside a repository or an address, -m is only where the file is kept.
+_NAMING = ("repo", "url", "model")
+_AT_HUB = re.compile(r"(?:https?://)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)/resolve/.+", re.ASCII)
 
 
 def model_of(program: str, read: Read) -> str | None:  # noqa: ARG001 - one signature for all engines
     """A file, or the hub id of a repository without its quantisation: `org/name:Q4_K_M` is org/name."""
     values = _values(read)
-    model = values.get("model") or str(values.get("repo", "")).partition(":")[0]
-    return str(model) or None
+    model = str(next((values[key] for key in _NAMING if values.get(key)), ""))
+    at_hub = _AT_HUB.fullmatch(model) if values.get("url") == model else None
+    if at_hub:
+        return at_hub[1]
+    return (model.partition(":")[0] if values.get("repo") == model else model) or None
+
+
+_STORED = re.compile(
+    r"(?:^|[-_.:/])((?:UD-)?(?:I?Q[1-8]_[A-Z0-9_]+|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|B?F16|F32|FP16))(?=$|[-.])",
+    re.IGNORECASE,
+)
+_UNPACKED = ("F16", "BF16", "F32", "FP16")
+
+
+def stored(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG001 - one signature for all engines
+    """What a command runs, by its name: a file that packs the weights. None for one that was read, or packs nothing."""
+    values = _values(read)
+    named = [str(values[key]) for key in ("file", *_NAMING) if values.get(key)]
+    found = next((match[1].upper() for name in named if (match := _STORED.search(name))), "")
+    return None if model.gguf or found in _UNPACKED else f"a {found or 'GGUF'} file"
 
 
 def _values(read: Read) -> Mapping[str, Any]:
@@ -173,7 +208,8 @@ def _types(values: Mapping[str, Any], model: Model) -> dict[str, object]:
 def _sequences(program: str, values: Mapping[str, Any], version: Version) -> dict[str, object]:
     """How many sequences there are, and whether they share their cells: llama-server's default is 4 that do."""
     parallel, unified = values.get("n_parallel"), bool(values.get("kv_unified", False))
-    server = program in _SERVERS
+    # A number below zero stands for the default of the server also in llama-cli, which starts it (tools/cli/cli.cpp).
+    server = program in _SERVERS or (program in _STARTING and parallel is not None and parallel < 0)
     auto = parallel is None or parallel < 0 or (parallel == 1 and version.one_is_auto and not unified)
     if server and auto and version.slots > 1:
         return {"n_seq_max": version.slots, "kv_unified": True}
@@ -195,10 +231,13 @@ def _n_ctx(values: Mapping[str, Any], model: Model, version: Version, told: Mapp
         if version.context is None:
             raise KvcalcError("-c: expected a number of tokens, since the default of this build is not known here")
         return version.context
+    fits = version.context == 0 and values.get("fit", True)
+    if fits and values.get("rope_scaling") == "yarn" and "rope_scale" in values:
+        # common_params_fit_impl reads the limit after llama_init_from_model has scaled it, if the file's scale differs.
+        raise KvcalcError("-c: expected a number of tokens, since YaRN scales the limit that stands for it", "give -c")
     if model.max_context is None:
         raise KvcalcError(f"-c: no limit is published for {model.name}", "give a number of tokens")
-    fits = version.context == 0 and values.get("fit", True) and not told["kv_unified"]
-    return model.max_context * (int(told["n_seq_max"]) if fits else 1)
+    return model.max_context * (int(told["n_seq_max"]) if fits and not told["kv_unified"] else 1)
 
 
 def _drafts(values: Mapping[str, Any], model: Model, version: Version) -> tuple[dict[str, object], tuple[str, ...]]:

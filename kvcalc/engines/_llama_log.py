@@ -22,14 +22,16 @@ _Pools = dict[str, tuple[int, ...]]  # layers, and bytes of K and V, or of R, S 
 
 def log_lines(kept: Sequence[Kept], context: Context, layers: int) -> tuple[str, ...]:
     """A line for each buffer, all on the CPU, and one for each cache. `layers`: those of the whole model."""
-    if not context.version.log or context.arch == "dots3note":
+    if not context.version.log:
         return ()
     pools: _Pools = {}
     for each in kept:
         for name, sizes in each.pools:
             before = pools.get(name, _NOTHING)
             pools[name] = (before[0] + each.charge.copies, *map(sum, zip(before[1:], (*sizes, 0), strict=False)))
-    lines = [*_attention(pools, context)]
+    if context.arch == "dots3note":
+        return tuple(_dots3(pools, context))
+    lines = [*_attention(pools, context), *_compressor_states(pools, context)]
     if "recurrent" in pools:
         lines += _recurrent(pools["recurrent"], context, layers)
     if "index" in pools:
@@ -60,6 +62,30 @@ def _attention(pools: _Pools, context: Context) -> Iterator[str]:
             needed, cells = compressed_cells(context, ratio)
             yield f"llama_kv_cache_dsv4: creating DSV4 {title} KV cache, size = {needed} cells"
             yield from _kv(pools[name], context, cells)
+
+
+def _dots3(pools: _Pools, context: Context) -> Iterator[str]:
+    """Full layers with index keys, and then the sliding ones (llama-kv-cache-dsa-iswa.cpp)."""
+    yield f"llama_kv_cache_dsa_iswa: creating DSA KV cache, size = {context.cells} cells"
+    for name, title in (("base", "main"), ("index", "indexer")):
+        yield f"llama_kv_cache_dsa: creating {title} KV cache, size = {context.cells} cells"
+        yield from _kv(pools.get(name, _NOTHING), context, context.cells)
+    yield f"llama_kv_cache_dsa_iswa: creating SWA KV cache, size = {context.window[1]} cells"
+    yield from _kv(pools.get("swa", _NOTHING), context, context.window[1])
+
+
+def _compressor_states(pools: _Pools, context: Context) -> Iterator[str]:
+    """Two tensors of f32 for each of these (llama_dsv4_comp_state in llama-kv-cache-dsv4.cpp)."""
+    for name, ratio, rows in (("csa", 4, 8), ("hca", 128, 128), ("lid", 4, 8)):
+        if f"{name} state" in pools:
+            layers, size, *_ = pools[f"{name} state"]
+            width = size // (layers * context.streams * context.states * rows * 2 * 4)
+            yield f"llama_dsv4_comp_state:        CPU DSV4 {name} state buffer size = {size / _MIB:8.2f} MiB"
+            shape = f"state = {rows} x {width}, streams = {context.streams}, rs_seq = {context.states - 1}"
+            yield (
+                f"llama_dsv4_comp_state: {name} ratio = {ratio}, {shape}, layers = {layers}, "
+                f"size = {size / _MIB:7.2f} MiB"
+            )
 
 
 def _kv(pool: tuple[int, ...], context: Context, cells: int) -> Iterator[str]:

@@ -4,15 +4,17 @@ From envconfig/config.go, api/types.go (Options and Runner), cmd/cmd.go (flags o
 (load), Ollama fb3076099.
 """
 
+import re
+
 from kvcalc.engines._llama_archs import arch_of
 from kvcalc.engines._ollama_versions import Version
 from kvcalc.errors import KvcalcError, shown
-from kvcalc.flags import Flag, Flags, Read
+from kvcalc.flags import Flag, Flags, Image, Read
 from kvcalc.model import Model
 from kvcalc.reserving import Asked
 from kvcalc.units import parse_integer
 
-__all__ = ["FLAGS", "asked", "model_of"]
+__all__ = ["FLAGS", "asked", "model_of", "stored"]
 
 _TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")  # handed on to llama-server
 
@@ -45,12 +47,26 @@ FLAGS = Flags(
     ),
     words=frozenset(_WORDS.split()),
     switches=frozenset(_SWITCHES.split()),
+    images=(Image("ollama/ollama", "ollama", "serve"),),  # Dockerfile: ENTRYPOINT and CMD
+    clients=("ollama run",),
 )
 
 
 def model_of(program: str, read: Read) -> str | None:
     """`ollama run MODEL [PROMPT]`; `ollama serve` names none."""
     return read.others[0] if program == "ollama run" and read.others else None
+
+
+_FULL = re.compile(r"(?:.*-)?(?:fp16|f16|bf16)", re.IGNORECASE)
+
+
+def stored(program: str, read: Read, model: Model) -> str | None:
+    """What a command runs, by its tag: a file that packs the weights. None for one that was read, or packs nothing."""
+    tag = (model_of(program, read) or "").rpartition(":")[2]
+    if model.gguf or _FULL.fullmatch(tag):
+        return None
+    packed = re.search(r"(?:^|-)(q[1-8]_\w+|mxfp4|nvfp4)$", tag, re.IGNORECASE)
+    return f"a {packed[1].upper()} file" if packed else "a GGUF file"
 
 
 def asked(program: str, read: Read, model: Model) -> Asked:  # noqa: ARG001 - one signature for all engines

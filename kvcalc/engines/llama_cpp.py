@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from kvcalc.engines._llama_archs import DRAFTS_CACHED
 from kvcalc.engines._llama_caches import DRAFT_CONTEXT, DRAFT_LAYERS, Kept, keep
 from kvcalc.engines._llama_context import MOST_SEQUENCES, Context, context_of
-from kvcalc.engines._llama_flags import FLAGS, asked, model_of
+from kvcalc.engines._llama_flags import FLAGS, asked, model_of, stored
 from kvcalc.engines._llama_log import log_lines
 from kvcalc.engines._llama_versions import VERSIONS
 from kvcalc.model import Attention, Indexer, Latent
@@ -32,12 +32,12 @@ def plan(question: Question) -> Plan:
         drafts = [keep(each, apart, DRAFT_CONTEXT) for each in _draft_layers(question)]
         log += log_lines(drafts, apart, 0)
         kept += drafts
-    aborts = context.arch == "t5" and context.sequences > 1
+    aborts = context.arch == "t5" and context.streams > 1
     return Plan(
         tuple(each.charge for each in kept),
         _values(kept, context),
         _facts(question, kept, context),
-        ("llama.cpp aborts with more than one sequence of a T5",) if aborts else (),
+        ("llama.cpp aborts with more than one sequence of a T5 without -kvu",) if aborts else (),
         log,
         holds=(lambda _: False) if aborts else None,
     )
@@ -92,4 +92,4 @@ def _facts(question: Question, kept: list[Kept], context: Context) -> tuple[str,
     return tuple(found)
 
 
-ENGINE = Engine("llama.cpp", VERSIONS, plan, _FORMATS, FLAGS, asked, model_of, MOST_SEQUENCES)
+ENGINE = Engine("llama.cpp", VERSIONS, plan, _FORMATS, FLAGS, asked, model_of, MOST_SEQUENCES, stored=stored)

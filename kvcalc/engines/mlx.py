@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kvcalc.engines._mlx_caches import Pair, Run, pair_of, state_bytes
-from kvcalc.engines._mlx_flags import FLAGS, Settings, asked, settings
+from kvcalc.engines._mlx_flags import FLAGS, Settings, asked, settings, stored
 from kvcalc.engines._mlx_growth import moments
 from kvcalc.engines._mlx_models import EXACT, Family, family_of
 from kvcalc.errors import KvcalcError
@@ -212,4 +212,4 @@ def _warnings(run: Run) -> Iterator[str]:
         yield "--kv-bits changes nothing: MLX-LM passes over the caches of layers that have more than one"
 
 
-ENGINE = Engine("mlx", VERSIONS, plan, ("fp32", "fp16", "bf16"), FLAGS, asked)
+ENGINE = Engine("mlx", VERSIONS, plan, ("fp32", "fp16", "bf16"), FLAGS, asked, stored=stored)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from kvcalc.dtypes import KV
 from kvcalc.engines import llama_cpp
 from kvcalc.engines._llama_archs import arch_of
-from kvcalc.engines._ollama_flags import FLAGS, asked, model_of
+from kvcalc.engines._ollama_flags import FLAGS, asked, model_of, stored
 from kvcalc.engines._ollama_names import preset_of
 from kvcalc.engines._ollama_own import plan_of_its_own
 from kvcalc.engines._ollama_versions import VERSIONS, Version
@@ -96,4 +96,5 @@ ENGINE = Engine(
     model_of,
     llama_cpp.ENGINE.most_sequences,
     named=preset_of,
+    stored=stored,
 )

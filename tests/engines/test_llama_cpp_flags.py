@@ -100,7 +100,7 @@ REFUSED = [
     (PLAIN, "llama-cli -c 32k", "", "-c: expected a whole number"),
     (PLAIN, "llama-cli -c -1", "", "-c: expected a whole number"),
     (PLAIN, "llama-server -np 0", "", "-np: expected"),
-    (PLAIN, "llama-cli -np -1", "", "-np: expected a number of sequences"),
+    (PLAIN, "llama-completion -np -1", "", "-np: expected a number of sequences"),
     (PLAIN, "llama-cli -c 256 -np 257", "", "-c: expected a token for each"),
     (PLAIN, "llama-cli -c 4096 -np 257", "", "-np: at most 256 sequences"),
     (PLAIN, "llama-cli -b 0", "", "-b: expected"),
@@ -169,11 +169,12 @@ def test_the_grammar_of_its_own_flags_is_complete() -> None:
     ("flags", "model"),
     [
         ("-hf unsloth/Qwen3-8B-GGUF:Q4_K_M", "unsloth/Qwen3-8B-GGUF"), ("--hf-repo org/name", "org/name"),
-        ("-m a.gguf -hf org/name", "a.gguf"), ("--gpt-oss-20b-default", "ggml-org/gpt-oss-20b-GGUF"), ("-c 1", None),
+        ("-m a.gguf -hf org/name", "org/name"),
+        ("-mu https://huggingface.co/org/name/resolve/main/a.gguf -m a.gguf", "org/name"), ("-mu https://x.y/a.gguf", "https://x.y/a.gguf"), ("--gpt-oss-20b-default", "ggml-org/gpt-oss-20b-GGUF"), ("-c 1", None),
     ],
 )  # fmt: skip
 def test_the_model_that_a_command_names(flags: str, model: str | None) -> None:
-    """A file before a repository, and that without its quantisation."""
+    """Beside a repository or an address -m is where the file is kept (arg.cpp); the quantisation is left out."""
     assert launch(None, ["llama-server", *flags.split()]).model == model
 
 

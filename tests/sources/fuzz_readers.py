@@ -88,7 +88,7 @@ def run(data: bytes, folder: Path) -> str | None:
         elif data[:1] in (b"S", b"I"):
             name = "model.safetensors" if data[:1] == b"S" else safetensors.INDEX
             (folder / name).write_bytes(data[1:])
-            safetensors.folder_weights(str(folder))
+            safetensors.weigh(safetensors.folder_tensors(str(folder)))
     except KvcalcError as error:
         message = error.message
     else:
@@ -104,7 +104,11 @@ def run(data: bytes, folder: Path) -> str | None:
 def _gguf(data: bytes) -> None:
     header = gguf.parse(data, "m.gguf")
     preset = preset_from_gguf(
-        header.metadata, file="m.gguf", weights_bytes=header.weights_bytes, parameters=header.elements
+        header.metadata,
+        file="m.gguf",
+        weights_bytes=header.weights_bytes,
+        parameters=header.elements,
+        held=header.tensors,
     )
     _, problems = model_from_preset(preset, "m.gguf")
     assert not problems, problems
