@@ -74,7 +74,6 @@ class Room(NamedTuple):
     card: Card | None = None
     of_rest: bool = False
     rough_weights: bool = False  # estimated from a format that only a part of the checkpoint has
-    published_weights: bool = False  # counted as the model's own facts have them
 
 
 class Fit(NamedTuple):
@@ -180,7 +179,6 @@ def _room(size: Size, budget: Budget) -> Room:
         weights_source=whole.source,
         card=budget.card,
         rough_weights=whole.rough,
-        published_weights=budget.weights == "auto",
     )
 
 
@@ -196,11 +194,11 @@ def _most(holds: Callable[[int], bool], limit: int) -> int:
 
 
 def warnings(fit: Fit | None, stored: str | None = None) -> list[str]:
-    """What the asker should know about the memory that is counted with. `stored`: the weights that an engine runs."""
-    if fit is None:
+    """What the asker should know about the memory that is counted with. `stored`: what runs in their place."""
+    counted = None if fit is None else fit.room.weights_source
+    if fit is None or counted is None:
         return []
-    counted = fit.room.weights_source
-    if stored is not None and fit.room.published_weights:
+    if stored is not None:
         return [f"weights counted as {counted}, while what runs is {stored}: --weights SIZE takes its size"]
     if fit.room.rough_weights:
         estimate = f"weights estimated as {counted}"

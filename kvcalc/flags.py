@@ -73,13 +73,14 @@ class Flags(NamedTuple):
 class Read(NamedTuple):
     """What a command line says: values by key, words that belong to no flag, and what was not understood.
 
-    `version` is the row of the engine's table that holds, since defaults change.
+    `version` is the row of the engine's table that holds, since defaults change. `unknown` are names of flags.
     """
 
     values: Mapping[str, object]
     others: tuple[str, ...]
     warnings: tuple[str, ...]
     version: object = None
+    unknown: tuple[str, ...] = ()
 
 
 def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engine: str) -> Read:
@@ -90,7 +91,7 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
     """
     known = {name: flag for flag in flags.flags for name in flag.names}
     values = {flag.key: _value(flag, name, env[name]) for flag in flags.flags for name in flag.env if name in env}
-    others, warnings, rest = [], [], deque(words)
+    others, warnings, unknown, rest = [], [], [], deque(words)
     while rest:
         text = rest.popleft()
         name, equals, attached = text.partition("=")
@@ -100,7 +101,9 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
         if not _is_flag(text):
             others.append(text)
         elif flag is None:
-            warnings += _unknown(name, rest, flags, engine, alone=bool(equals))
+            said = _unknown(name, rest, flags, engine, alone=bool(equals))
+            warnings += said
+            unknown += [name] if said else []
         elif equals:
             values[flag.key] = _value(flag, name, attached)
         elif flag.parse is None:
@@ -114,7 +117,7 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
             values[flag.key] = _value(flag, name, first)
         else:
             raise KvcalcError(f"{name}: expected a value behind it")
-    return Read(values, tuple(others), tuple(warnings))
+    return Read(values, tuple(others), tuple(warnings), unknown=tuple(unknown))
 
 
 def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: bool) -> list[str]:

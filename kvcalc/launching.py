@@ -10,13 +10,14 @@ from kvcalc import engines
 from kvcalc.errors import KvcalcError, escape, nearest, shown
 from kvcalc.finding import entries, in_name
 from kvcalc.flags import Read, no_value, read_flags
+from kvcalc.logform import Spoken
 from kvcalc.reserving import Engine
 from kvcalc.scripts import Command
 from kvcalc.starting import Started, assignments, find
 from kvcalc.variables import expand, left_open
 from kvcalc.versions import Version, pick, unread
 
-__all__ = ["Launch", "all_engines", "launch"]
+__all__ = ["Launch", "all_engines", "launch", "log_forms"]
 
 _TEXT = "<stdin>"
 _MOST_LISTED = 6
@@ -55,13 +56,18 @@ class Launch(NamedTuple):
     def in_front(self) -> str:
         """How to say which model is meant, where the command does not, or names a file that is elsewhere."""
         meant = in_name(self.named or "") or "MODEL"
-        return f"give the model in front: kvcalc {meant} -- {self.begins}"
+        engine = "" if self.program else f" --engine {self.engine.name}"
+        return f"give the model in front: kvcalc {meant}{engine} -- {self.begins}"
 
 
 def _module_names() -> list[str]:
+    return sorted(name for name in _files() if not name.startswith("_"))
+
+
+def _files() -> list[str]:
     # As pkgutil would list them, whose import costs as much as an engine's.
     files = (name.partition(".") for folder in engines.__path__ for name in os.listdir(folder))
-    return sorted(name for name, _, ending in files if ending == "py" and not name.startswith("_"))
+    return [name for name, _, ending in files if ending == "py"]
 
 
 def _load(module: str) -> Engine:
@@ -75,8 +81,25 @@ def all_engines() -> list[Engine]:
     return [_load(name) for name in _module_names()]
 
 
+def log_forms(name: str | None) -> list[Spoken]:
+    """The engines whose logs can be read, or the named one of them. Raises KvcalcError for a name that is not known."""
+    wanted = [_find(name)] if name else all_engines()
+    found = []
+    for engine in wanted:
+        module = f"_{_module_of(engine.name)}_log"
+        if module in _files():
+            found.append(Spoken(engine, import_module(f"{engines.__name__}.{module}").FORM))
+    if name and not found:
+        raise KvcalcError(f"--engine: no log of {wanted[0].name} can be read")
+    return found
+
+
+def _module_of(name: str) -> str:
+    return re.sub(r"[-.]", "_", name.strip().lower())
+
+
 def _find(name: str) -> Engine:
-    module = re.sub(r"[-.]", "_", name.strip().lower())
+    module = _module_of(name)
     if re.fullmatch(r"[a-z]\w*", module, re.ASCII) and module in _module_names():
         return _load(module)
     names = [engine.name for engine in all_engines()]
@@ -119,8 +142,8 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
         (*read.warnings, *([warning] if warning else ())),
         begins,
     )
-    missed = [f"{started.unread} is not read here, and what it may set was not looked at"] if started.unread else []
-    return found._replace(warnings=(*missed, *_left_open(found), *found.warnings))
+    left = [f"{started.unread} is not read here, and what it may set was not looked at"] if started.unread else []
+    return found._replace(warnings=(*left, *_left_open(found), *found.warnings))
 
 
 def _expanded(words: Sequence[str], env: Mapping[str, str]) -> list[str]:

@@ -30,11 +30,13 @@ ORDER = (
     ("canonical", "library", "explain"),
     ("flags", "versions"),
     ("reserving",),
+    ("logform",),
     ("starting",),
-    ("engines.",),
+    ("checking", "engines."),
     ("launching",),
+    ("logs.",),
     ("report", "document"),
-    ("reserved",),
+    ("checked", "reserved"),
     ("catalogue",),
     ("render.",),
     ("verifying.",),
@@ -66,7 +68,7 @@ NAMES = {name_of(path): path for path in MODULES}
 ENGINES = tuple(name for name in NAMES if name.split(".")[0] == "engines")
 PURE = (
     *(name for names in ORDER[:9] for name in names),
-    *(*READERS, "manifests", "flags", "versions", "reserving", "starting"),
+    *(*READERS, "manifests", "flags", "versions", "reserving", "starting", "logform", "checking"),
     *ENGINES,
 )
 

@@ -20,7 +20,7 @@ from kvcalc.weights import parse as parse_weights
 if TYPE_CHECKING:
     from kvcalc.hardware import Card
 
-__all__ = ["FORMATS", "Output", "budget_of", "card_of", "output_of", "request_of"]
+__all__ = ["FORMATS", "Output", "budget_of", "card_of", "options_of", "output_of", "request_of"]
 
 FORMATS = ("table", "plain", "json", "csv", "markdown")
 _MOST_GPUS = 65536
@@ -128,18 +128,7 @@ Given = Mapping[str, Any]  # a verb's parameters by name, as Typer has them: tex
 
 def request_of(model: Model, given: Given, stated: Mapping[str, object] | None = None) -> Request:
     """The question that the options ask about a model; `stated` is what an engine's own flags say instead."""
-    asked: dict[str, Any] = {
-        "context": _context(given["context"]),
-        "batch": _whole(given, "batch"),
-        "kv_dtype": "auto" if given["kv_dtype"] is None else given["kv_dtype"],
-        "k_dtype": given["k_dtype"],
-        "v_dtype": given["v_dtype"],
-        "kv_heads": _kv_heads(given["kv_heads"]),
-        "encoder_tokens": None
-        if given["encoder_tokens"] is None
-        else parse_tokens(given["encoder_tokens"], "--encoder-tokens"),
-        **_layout(given),
-    }
+    asked = _asked(given)
     gpus = asked["tp"] * asked["pp"] * asked["dp"]
     for name, value in (stated or {}).items():
         for option in (name, "kv_dtype") if name.endswith("_dtype") else (name,):
@@ -152,6 +141,28 @@ def request_of(model: Model, given: Given, stated: Mapping[str, object] | None =
     if (given["gpus"] or card_of(given)[0]) and gpus != asked["tp"] * asked["pp"] * asked["dp"]:
         raise _miscounted(given, gpus, asked)
     return ask(model, **asked)
+
+
+def options_of(given: Given) -> dict[str, Any]:
+    """What the options say, under the names of `request.ask`, and nothing that was left to a default."""
+    layout = ("tp", "pp", "dp", "dcp") if given["gpus"] or card_of(given)[0] else ()
+    return {name: value for name, value in _asked(given).items() if given[name] is not None or name in layout}
+
+
+def _asked(given: Given) -> dict[str, Any]:
+    """All that `request.ask` takes."""
+    return {
+        "context": _context(given["context"]),
+        "batch": _whole(given, "batch"),
+        "kv_dtype": "auto" if given["kv_dtype"] is None else given["kv_dtype"],
+        "k_dtype": given["k_dtype"],
+        "v_dtype": given["v_dtype"],
+        "kv_heads": _kv_heads(given["kv_heads"]),
+        "encoder_tokens": None
+        if given["encoder_tokens"] is None
+        else parse_tokens(given["encoder_tokens"], "--encoder-tokens"),
+        **_layout(given),
+    }
 
 
 def _context(text: str | None) -> int | Literal["max"] | None:

@@ -103,7 +103,9 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
         reservation.plan.most_sequences or started.engine.most_sequences,
         None if capacity is None else lambda free: capacity(free).tokens,
     )
-    warnings = (*started.warnings, *stated.warnings, *reservation.plan.warnings)
+    own = {f"--{name.replace('_', '-')}" for name in given}
+    behind_it = [f"{name}: options of kvcalc stand in front of --" for name in started.read.unknown if name in own]
+    warnings = (*behind_it, *started.warnings, *stated.warnings, *reservation.plan.warnings)
     stored = started.engine.stored(started.program, started.read, model)
     return Asked(size, reservation, holding, warnings, stated, stored)
 
@@ -126,7 +128,9 @@ def _named_model(started: "Launch", given: Given) -> "Model":
         raise
     except KvcalcError as error:
         hint = started.in_front()
-        raise KvcalcError(error.message, f"{error.hint}; or {hint}" if error.hint else hint) from None
+        if error.hint and not error.message.endswith("no such file"):  # the file is on another machine
+            hint = f"{error.hint}; or {hint}"
+        raise KvcalcError(error.message, hint) from None
 
 
 def _load(source: str | None, given: Given) -> "Model":

@@ -61,7 +61,8 @@ def size(
     asked = question_of(model, ctx.meta.get(BEHIND_DASHES), given)
     budget = asked.budget(budget)
     fitted = None if budget is None else fit(asked.size, budget, asked.holding)
-    said = [*warnings(asked.size.request), *asked.warnings, *fit_warnings(fitted, asked.stored)]
+    stored = asked.stored if budget is not None and budget.weights == "auto" else None
+    said = [*warnings(asked.size.request), *asked.warnings, *fit_warnings(fitted, stored)]
 
     def document() -> dict[str, Value]:
         return size_document(asked.size, budget, fitted, said, explain=explain, engine=asked.engine_values(fitted))

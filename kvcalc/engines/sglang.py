@@ -17,7 +17,7 @@ from kvcalc.model import Attention, Recurrent, Shared
 from kvcalc.reserving import Charge, Engine, Held, Plan, Question, Rule, Step, held
 from kvcalc.units import ceil_div, many
 
-__all__ = ["ENGINE"]
+__all__ = ["ENGINE", "stages_of"]
 
 
 class Version(NamedTuple):
@@ -46,7 +46,7 @@ def plan(question: Question) -> Plan:
         raise KvcalcError("--enable-dp-attention: how it spreads heads and sequences was not read", "leave it out")
     if question.request.layout.dcp > 1:
         raise KvcalcError("--dcp: what sglang counts and logs of a split context was not read", "leave it out")
-    question = restaged(question, _stages(len(question.placement.layers), question.request.layout.pp))
+    question = restaged(question, stages_of(len(question.placement.layers), question.request.layout.pp))
     pool = pool_of(question)
     parts = [each for each in held(question) if not isinstance(each.cache, Shared)]
 
@@ -67,7 +67,7 @@ def plan(question: Question) -> Plan:
     )
 
 
-def _stages(layers: int, stages: int) -> list[int]:
+def stages_of(layers: int, stages: int) -> list[int]:
     """Layers of each stage: the last ones take one more where they do not divide (`get_pp_indices`)."""
     least, more = divmod(layers, stages)
     return [least] * (stages - more) + [least + 1] * more

@@ -124,9 +124,19 @@ def _charge(group: Group, copies: int, found: list[Stage], run: Run) -> Charge:
     parts: Counter[str] = Counter()
     for tensor in last:
         parts[tensor.part] += total((tensor,), run.sequences * run.beams)
-    shapes = " + ".join(f"{t.tokens:,} x {t.width:,} in {t.dtype.name}" for t in last if t.tokens and t.width)
+    shapes = " + ".join(f"{t.tokens:,} x {t.width:,} in {_format(t, run)}" for t in last if t.tokens and t.width)
     how = f"{many(copies, 'layer')} x {many(run.sequences * run.beams, 'sequence')} x ({shapes})"
     return Charge(cache_name(group.cache), copies, exact, tuple(steps), tuple(parts.items()), how, group.stage)
+
+
+def _format(tensor: Tensor, run: Run) -> str:
+    how = run.quantised
+    if how is None or tensor.part not in {"k_bytes", "v_bytes"}:
+        return tensor.dtype.name
+    if how.backend == "fp8":
+        return "fp8 with one scale"
+    waiting = f", {how.rest:,} of them in {tensor.dtype.name}" if how.rest else ""
+    return f"{how.bits} bits with scale and shift for {how.group}{waiting}"
 
 
 def _live(groups: Groups, found: Mapping[Group, list[Stage]], run: Run, sequences: int) -> Counter[int]:

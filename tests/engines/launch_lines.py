@@ -527,6 +527,11 @@ nohup mlx_lm.server --model "$MLX_MODEL" \\
     > "$ROOT/logs/mlx.log" 2>&1 &
 echo "mlx_lm.server PID: $!  (logs: logs/mlx.log)"
 """, "mlx_lm.server", "$MLX_MODEL", {"generated_tokens": 2048}, "qwen3-30b-a3b"),
+    Line("repository, README with its fences and prompts", """```bash
+$ pip install mlx-lm
+$ mlx_lm.server --model mlx-community/Llama-3.2-3B-Instruct-4bit --port 8080
+```
+""", "mlx_lm.server", "mlx-community/Llama-3.2-3B-Instruct-4bit", {"generated_tokens": 512}),
     # arguments alone
     Line("issue, list of arguments", "- --model\n- /m/x.gguf\n- --ctx-size=8192\n- -np\n- '2'\n", "", "/m/x.gguf", slots(8192, 2),
          "llama3-8b", engine="llama.cpp"),

@@ -283,6 +283,18 @@ def test_a_model_that_is_elsewhere_must_be_given_in_front(
     assert hint.endswith(way_out)
 
 
+def test_flags_alone_need_a_model_and_their_engine(refused: Refused) -> None:
+    """The hint repeats the engine, without which flags say nothing."""
+    _, hint = refused("--engine", "llama.cpp", "--", "-c", "512", "-m", "/m/Qwen3-8B.gguf")
+    assert hint == "  hint: give the model in front: kvcalc qwen3-8b --engine llama.cpp -- ..."
+
+
+def test_options_of_kvcalc_behind_the_dashes_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--vram` is no flag of llama-server's, and a fit that was asked for would be missed."""
+    assert run(["qwen3-8b", "-q", "--", "llama-server", "-c", "512", "--vram", "24GB"]) == 0
+    assert "kvcalc: warning: --vram: options of kvcalc stand in front of --\n" in capsys.readouterr().err
+
+
 def test_model_in_front_wins(capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever the command names."""
     for model in ("/models/foo.gguf", "$M"):

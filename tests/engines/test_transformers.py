@@ -313,7 +313,7 @@ def encoder_of(name: str, tokens: int) -> dict[str, int]:
 
 # Types of code that is not part of transformers.
 REMOTE = {
-    "baichuan", "chatglm", "grok-1", "hunyuan", "internlm", "internlm2", "mimo", "minicpm", "minimax_text_01", "molmo",
+    "baichuan", "chatglm", "grok-1", "hunyuan", "internlm", "internlm2", "mimo", "minicpm", "molmo",
     "nemotron-nas", "openelm", "qwen", "rwkv6",
 }  # fmt: skip
 
@@ -358,13 +358,14 @@ def test_what_cannot_be_known_is_refused_in_one_line(refused: Refused, argv: str
 
 
 def test_some_models_have_a_cache_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
-    """MiniMax ignores cache_implementation, as transformers warns too; Kimi K2 is sized as DeepSeek V3, and says so."""
+    """MiniMax ignores cache_implementation, as transformers warns too; Kimi K2 is sized as DeepSeek V3."""
     minimax = model_of(MODELS["minimax-text-01"])
     own = reservation(minimax, "cache_implementation=static", context=4096)
     assert own.reserved_total == reservation(minimax, context=4096).reserved_total
     assert "a cache of its own" in own.plan.warnings[0]
-    assert run(["kimi-k2", "--engine", "transformers", "-q"]) == 0
-    assert "sized as deepseek_v3" in capsys.readouterr().err
+    for name, says in (("kimi-k2", "sized as deepseek_v3"), ("minimax-text-01", "sized as minimax")):
+        assert run([name, "--engine", "transformers", "-q"]) == 0
+        assert says in capsys.readouterr().err
 
 
 def test_layers_that_share_in_theory_store_in_transformers() -> None:
