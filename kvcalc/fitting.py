@@ -96,13 +96,15 @@ class Holding(NamedTuple):
     """How an engine fills one GPU. `asked` bytes are there for what was asked.
 
     `holds` takes sequences on one replica, tokens in each and a budget, and never turns true again as the first two
-    grow. `most_sequences` is what one instance takes. `capacity` is the engine's own count of tokens for a budget.
+    grow. `most_sequences` is what one instance takes, `most_tokens` what each of them may have. `capacity` is the
+    engine's own count of tokens for a budget.
     """
 
     asked: int
     holds: Callable[[int, int, int], bool]
     most_sequences: int | None = None
     capacity: Callable[[int], int] | None = None
+    most_tokens: int | None = None
 
 
 def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
@@ -121,10 +123,15 @@ def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
     )
 
     limit = request.model.max_context
-    most = _most(
-        lambda tokens: holding.holds(local_batch, tokens, bytes_free), limit if limit is not None else MOST_TOKENS
-    )
+    own_limit = holding.most_tokens if holding.most_tokens is not None else MOST_TOKENS
+    highest = min(limit if limit is not None else MOST_TOKENS, own_limit)
+    most = _most(lambda tokens: holding.holds(local_batch, tokens, bytes_free), highest)
     endless = limit is None and most == MOST_TOKENS
+    refused = holding.most_sequences is not None and local_batch > holding.most_sequences
+    if endless or most == limit:
+        context_binding: Binding = "model"
+    else:
+        context_binding = "engine" if refused or most == own_limit else full
     if engine is None:  # each sequence takes the same
         each = size.rank_bytes(request.context)
         sequences, binding = (bytes_free // each, full) if each else (None, _MODEL)
@@ -142,7 +149,7 @@ def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
         capacity_tokens=None if capacity is None else capacity * dp,
         fits=holding.asked <= room.kv_budget and holding.holds(local_batch, request.context, bytes_free),
         binding=binding,
-        context_binding="model" if endless or most == limit else full,
+        context_binding=context_binding,
     )
 
 

@@ -10,6 +10,8 @@ from kvcalc.reserving import Reservation
 
 __all__ = ["engine_part", "engine_values"]
 
+_UNCHANGED = "as the exact size: no rule of this engine changes it"
+
 
 def engine_values(reservation: Reservation, fit: Fit | None) -> dict[str, Value]:
     """The `engine` object: the reserved size, the differences that lead to it, each group of caches, the log's lines.
@@ -88,6 +90,8 @@ def engine_part(reservation: Reservation, fit: Fit | None) -> EnginePart:
     rows.append(("reserved", Bytes(reservation.reserved_total)))
     if reservation.question.request.layout.gpus > 1:
         rows.append(("reserved on the fullest GPU", Bytes(reservation.reserved_per_gpu)))
+    if reservation.plan.needed != reservation.reserved_per_gpu:  # what a fit asks for
+        rows.append(("peak on one GPU, which must fit", Bytes(reservation.plan.needed)))
     rows += _counted_rows(reservation, fit)
     return EnginePart(
         Section(f"{name} reserves", (f"{name} reserves", ""), rows),
@@ -113,7 +117,12 @@ def _counted_rows(reservation: Reservation, fit: Fit | None) -> list[tuple[Cell,
 def _terms(reservation: Reservation, name: str) -> list[Term]:
     """Each group of caches as the engine sums it, and each rule with its bytes."""
     found = [
-        Term(f"{name}, {charge.name}", charge.how, charge.bytes, "; ".join(step.rule.source for step in charge.steps))
+        Term(
+            f"{name}, {charge.name}",
+            charge.how,
+            charge.bytes,
+            "; ".join(step.rule.source for step in charge.steps) or _UNCHANGED,
+        )
         for charge in reservation.plan.charges
     ]
     rules = [

@@ -74,7 +74,8 @@ class Plan(NamedTuple):
     `capacity`, of engines with one pool for all sequences, takes the bytes that each GPU has for the cache; `holds`
     says whether such a budget is enough for what was asked, where that is more than a comparison of bytes.
     `peak` are bytes of the fullest GPU that are held for a while, where those are more than in the end, and must fit.
-    `most_sequences` is what one instance takes where that depends on the model or on flags. `values` are the engine's
+    `most_sequences` is what one instance takes, and `most_tokens` what each of them may have, where that depends on
+    the model or on flags. `values` are the engine's
     own keys of JSON, `facts` what was assumed or follows from flags, in words for people, `log` the lines in which the
     engine reports these numbers.
     """
@@ -88,6 +89,7 @@ class Plan(NamedTuple):
     holds: Callable[[int], bool] | None = None
     peak: int = 0
     most_sequences: int | None = None
+    most_tokens: int | None = None
 
     @property
     def needed(self) -> int:

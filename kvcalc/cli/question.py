@@ -102,6 +102,7 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
         lambda sequences, tokens, free: started.engine.plan(question.at(sequences, tokens)).fits(free),
         reservation.plan.most_sequences or started.engine.most_sequences,
         None if capacity is None else lambda free: capacity(free).tokens,
+        reservation.plan.most_tokens,
     )
     own = {f"--{name.replace('_', '-')}" for name in given}
     behind_it = [f"{name}: options of kvcalc stand in front of --" for name in started.read.unknown if name in own]

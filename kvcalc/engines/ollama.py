@@ -45,7 +45,7 @@ def plan(question: Question) -> Plan:
         own = {"num_ctx": request.context, "num_parallel": question.sequences, "num_batch": found.values["n_batch"]}
         found = found._replace(values={**found.values, **own})
     facts = (*found.facts, *_facts(question))
-    return found._replace(facts=facts, most_sequences=1 if alone else None)
+    return found._replace(facts=facts, most_sequences=1 if alone else found.most_sequences)
 
 
 def server_question(question: Question) -> Question:
