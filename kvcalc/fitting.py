@@ -42,7 +42,8 @@ class Share(NamedTuple):
 class Budget(NamedTuple):
     """What one GPU offers: `vram` bytes, weights and overhead still to come off, or `kv_memory` for the cache alone.
 
-    `card`: the one whose memory `vram` is, where it was named.
+    `card`: the one whose memory `vram` is, where it was named. `of_rest`: the share is of what weights and
+    overhead leave, as TensorRT-LLM has it.
     """
 
     vram: int | None = None
@@ -51,6 +52,7 @@ class Budget(NamedTuple):
     weights: Weights = "auto"
     overhead: int = 0
     card: Card | None = None
+    of_rest: bool = False
 
 
 class Room(NamedTuple):
@@ -70,6 +72,7 @@ class Room(NamedTuple):
     whole_weights: int | None = None  # of all GPUs together
     weights_source: str | None = None
     card: Card | None = None
+    of_rest: bool = False
     rough_weights: bool = False  # estimated from a format that only a part of the checkpoint has
 
 
@@ -165,15 +168,17 @@ def _room(size: Size, budget: Budget) -> Room:
         raise KvcalcError("--vram: expected a size, or --kv-memory instead")
     layout = size.request.layout
     share = budget.utilization or Share(1, 1)
-    usable = share.floor(budget.vram)
     whole = weigh(size.request.model, budget.weights)
     weights = ceil_div(whole.bytes, layout.tp * layout.pp)
-    beside = usable - budget.overhead
+    beside = (budget.vram if budget.of_rest else share.floor(budget.vram)) - budget.overhead
+    left = beside - weights
+    kv_budget = share.floor(left) if budget.of_rest and left > 0 else left
     return Room(
-        kv_budget=beside - weights,
+        kv_budget=kv_budget,
         vram=budget.vram,
         utilization=share,
-        idle=budget.vram - usable,
+        idle=budget.vram - budget.overhead - weights - kv_budget,
+        of_rest=budget.of_rest,
         weights=weights,
         overhead=budget.overhead,
         gpus_for_weights=ceil_div(whole.bytes, beside) if beside > 0 else None,

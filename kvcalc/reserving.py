@@ -6,7 +6,7 @@ sums over layers, stages and replicas, and the differences by rule, are made her
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
@@ -19,22 +19,9 @@ from kvcalc.sharding import Placement
 from kvcalc.versions import Version
 
 __all__ = [
-    "Asked",
-    "Capacity",
-    "Charge",
-    "Difference",
-    "Engine",
-    "Held",
-    "Plan",
-    "Question",
-    "Reservation",
-    "Rule",
-    "Step",
-    "held",
-    "reserve",
-    "restaged",
-    "without_tp",
-]
+    "Asked", "Capacity", "Charge", "Difference", "Engine", "Held", "Plan", "Question", "Reservation", "Rule",
+    "Step", "held", "reserve", "without_tp",
+]  # fmt: skip
 
 
 class Rule(NamedTuple):
@@ -119,7 +106,8 @@ Group: TypeAlias = tuple[int, Cache, Cache, int]  # stage, one rank's part of a 
 
 class Question(NamedTuple):
     """A request put to one version of an engine. `knobs` are its own settings, from flags; what is not there has its
-    default. `groups`: equal caches, where they were counted already.
+    default. `groups`: equal caches, where they were counted already. `card`: what it runs on, where named.
+    `kept`: where an engine may leave what depends on neither batch nor context, since a fit asks some eighty times.
     """
 
     request: Request
@@ -128,10 +116,11 @@ class Question(NamedTuple):
     knobs: Mapping[str, object] = {}
     groups: tuple[Group, ...] = ()
     card: Card | None = None
+    kept: dict[str, Any] | None = None
 
     def counted(self) -> "Question":
         """The same question, whose equal caches need not be counted again for another number of tokens."""
-        return self._replace(groups=_groups(self))
+        return self._replace(groups=_groups(self), kept={})
 
     @property
     def sequences(self) -> int:
@@ -165,14 +154,14 @@ def model_flag(program: str, read: Read) -> str | None:  # noqa: ARG001 - one si
     return model if isinstance(model, str) else None
 
 
-def as_published(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG001 - one signature for all
-    """The weights are those of the published checkpoint."""
-    return None
-
-
 def whole(question: Question, vram: int) -> Share:  # noqa: ARG001 - one signature for all engines
     """All of the memory."""
     return Share(1, 1)
+
+
+def as_published(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG001 - one signature for all
+    """The weights are those of the published checkpoint."""
+    return None
 
 
 class Engine(NamedTuple):
@@ -184,9 +173,9 @@ class Engine(NamedTuple):
     whatever MODEL may be. `most_sequences` is what one instance can hold. `utilization` is the share of a GPU's memory
     that it takes by default, given the question and that memory in bytes. `overhead` is the least and the most that it
     takes beside weights and cache, where nobody has measured it: an estimate, which gives a range. `packed`: KV formats
-    of this engine alone, with the plain one whose elements they have; the name is the setting `packed`. `newest` is the
-    last version whose rules were read, where that is more than a row of `versions` says. `stored` says how the weights
-    that a command runs are packed, where the model's facts are of a checkpoint that packs them otherwise.
+    of this engine alone, with the plain one whose elements they have; the name is the setting `packed`. `newest`: the
+    last version that was read. `of_rest`: the share is of what weights leave.
+    `stored` says how the weights that a command runs are packed, where the model's facts are of another checkpoint.
     """
 
     name: str
@@ -201,8 +190,9 @@ class Engine(NamedTuple):
     overhead: tuple[int, int] | None = None
     packed: Mapping[str, str] = {}
     named: Callable[[str, Sequence[str]], str] | None = None
-    stored: Callable[[str, Read, Model], str | None] = as_published
     newest: str | None = None
+    of_rest: bool = False
+    stored: Callable[[str, Read, Model], str | None] = as_published
 
 
 class Held(NamedTuple):
@@ -236,16 +226,6 @@ def _groups(question: Question) -> tuple[Group, ...]:
         for cache, whole in zip(placed.caches, layer, strict=True):
             counts[placed.stage, cache, whole] += 1
     return tuple((*key, copies) for key, copies in counts.items())
-
-
-def restaged(question: Question, sizes: Sequence[int]) -> Question:
-    """The same question, with as many layers on each pipeline stage as an engine puts there."""
-    stages = [stage for stage, size in enumerate(sizes) for _ in range(size)]
-    layers = question.placement.layers
-    if all(placed.stage == stage for placed, stage in zip(layers, stages, strict=True)):
-        return question
-    moved = tuple(placed._replace(stage=stage) for placed, stage in zip(layers, stages, strict=True))
-    return question._replace(placement=question.placement._replace(layers=moved), groups=())
 
 
 def without_tp(question: Question, engine: str) -> None:

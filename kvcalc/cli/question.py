@@ -25,17 +25,18 @@ _CARD_SHARE = Share(9, 10)  # of a named GPU, where no engine says
 
 
 class Asked(NamedTuple):
-    """The sized question, and what the named engine reserves for it. `stated` is what the engine's own flags say.
+    """The sized question, and what the named engine reserves for it.
 
-    `stored`: how the weights that it runs are packed, where the model's own are not.
+    `stated` is what the engine's own flags say. `stored`: how the weights that it runs are packed, where the model's
+    own are not.
     """
 
     size: Size
     reservation: "Reservation | None" = None
     holding: Holding | None = None
     warnings: tuple[str, ...] = ()
-    stored: str | None = None
     stated: "Stated | None" = None
+    stored: str | None = None
 
     def budget(self, budget: Budget | None) -> Budget | None:
         """The budget of the options, with what the engine's flags and its own defaults say of the memory."""
@@ -52,12 +53,13 @@ class Asked(NamedTuple):
             return Budget(kv_memory=self.stated.kv_memory)
         if budget is None or budget.vram is None:
             return budget
+        of_rest = self.reservation.engine.of_rest
         if budget.utilization is None:
             own = self.reservation.engine.utilization(self.reservation.question, budget.vram)
-            return budget._replace(utilization=self.stated.utilization or own)
+            return budget._replace(utilization=self.stated.utilization or own, of_rest=of_rest)
         if self.stated.utilization is not None:
             raise KvcalcError("--utilization: the engine's own flags behind -- say it too", "leave one of them out")
-        return budget
+        return budget._replace(of_rest=of_rest)
 
     def engine_values(self, fitted: Fit | None) -> dict[str, Value] | None:
         """The `engine` object of the JSON, with what it counts where a budget was fitted."""
@@ -107,7 +109,7 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
     behind_it = [f"{name}: options of kvcalc stand in front of --" for name in started.read.unknown if name in own]
     warnings = (*behind_it, *started.warnings, *stated.warnings, *reservation.plan.warnings)
     stored = started.engine.stored(started.program, started.read, model)
-    return Asked(size, reservation, holding, warnings, stored, stated)
+    return Asked(size, reservation, holding, warnings, stated, stored)
 
 
 def _memory(given: Given) -> int | None:

@@ -41,7 +41,8 @@ class Pool(NamedTuple):
 
     def counted(self, budget: int) -> Capacity:
         """Tokens and slots on the stage that has least."""
-        return min((self._count(cell, budget) for cell in self.cells), key=lambda each: each.tokens)
+        cells = [cell for cell in self.cells if cell.full or cell.window] or self.cells
+        return min((self._count(cell, budget) for cell in cells), key=lambda each: each.tokens)
 
     def _count(self, cell: Cell, budget: int) -> Capacity:
         slots, rest = self._states(max(each.state for each in self.cells), budget / _GIB)

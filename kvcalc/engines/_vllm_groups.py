@@ -7,7 +7,6 @@ the order of its layers, and cut into pipeline stages afterwards.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kvcalc.engines._vllm_packed import Bucket, split_packed
 from kvcalc.engines._vllm_specs import Spec
 from kvcalc.errors import KvcalcError
 from kvcalc.units import ceil_div
@@ -114,6 +113,8 @@ def _split(entries: Sequence[Entry], ratio: tuple[int, int] | None) -> list[Grou
 
 def _packed(entries: Sequence[Entry]) -> list[Group]:
     """Kinds that are alike form a bucket; how it is split is `_vllm_packed`'s matter."""
+    from kvcalc.engines._vllm_packed import Bucket, split_packed  # few models need it
+
     kinds: list[list[Entry]] = []
     for entry in entries:
         for kind in kinds:

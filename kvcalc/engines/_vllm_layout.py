@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kvcalc.engines._vllm_groups import Entry, Group, group, widest
-from kvcalc.engines._vllm_settings import drafts
+from kvcalc.engines._vllm_settings import drafts, settings_of
 from kvcalc.engines._vllm_specs import Settings, Spec, blocks_per_sequence, specs_of
 from kvcalc.engines._vllm_versions import Version
 from kvcalc.errors import KvcalcError
@@ -12,7 +12,7 @@ from kvcalc.model import Attention, Cache, Compressed, Latent, Recurrent
 from kvcalc.reserving import Question
 from kvcalc.sharding import shard
 
-__all__ = ["Laid", "Placed", "lay", "stages_of"]
+__all__ = ["Laid", "Placed", "lay", "longest", "stages_of"]
 
 
 class Placed(NamedTuple):
@@ -43,8 +43,9 @@ class Laid(NamedTuple):
         return sum(self.blocks(each, tokens) for each in self.groups)
 
 
-def lay(question: Question, settings: Settings, version: Version) -> Laid:
+def lay(question: Question, version: Version) -> Laid:
     """The specs of all layers in order, drafts behind them on the last stage, and their groups."""
+    settings = settings_of(question, version)
     model, layout = question.request.model, question.request.layout
     _check_contexts(question)
     widen = _without_windows(question)
@@ -104,15 +105,12 @@ def _check_contexts(question: Question) -> None:
                 )
 
 
-def _check_switched_off(question: Question) -> None:
+def longest(question: Question) -> int | None:
     """Windows that are switched off cut the length to the window (`config/model.py: _get_and_verify_max_len`)."""
+    if question.knobs.get("windows", True):
+        return None
     caches = question.request.model.distinct_caches
-    spans = [c.span for c in caches if isinstance(c, Attention) and c.reach == "sliding" and c.span]
-    if spans and not question.knobs.get("windows", True) and question.request.context > min(spans):
-        raise KvcalcError(
-            f"--disable-sliding-window: vllm cuts the length to the window of {min(spans):,} tokens",
-            f"--context {min(spans)}",
-        )
+    return min((c.span for c in caches if isinstance(c, Attention) and c.reach == "sliding" and c.span), default=None)
 
 
 def _without_windows(question: Question) -> Callable[[Cache], Cache]:
@@ -121,7 +119,6 @@ def _without_windows(question: Question) -> Callable[[Cache], Cache]:
     By a flag, and by default for chunks, which it does not manage; a model without full layers keeps its own.
     """
     knobs, distinct = question.knobs, question.request.model.distinct_caches
-    _check_switched_off(question)
     reaches = {cache.reach for cache in distinct if isinstance(cache, Attention) and cache.kv_heads}
     if not knobs.get("windows", True):
         return _widen

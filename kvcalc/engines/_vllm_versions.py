@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 from kvcalc.fitting import Share
+from kvcalc.versions import parse
 
-__all__ = ["VERSIONS", "Version", "log"]
+__all__ = ["VERSIONS", "Version", "dropped", "log"]
 
 
 class Version(NamedTuple):
@@ -44,6 +45,23 @@ VERSIONS = (
     Version("0.29.0", _92, True, None, (3, 2), True, True, 1, True, True, False),
     Version("0.33.0", _92, True, None, (3, 2), True, True, 1, True, False, False),
 )
+
+
+# The last version that ran a type of model (`model_executor/models/registry.py`).
+_LAST = {
+    "mllama_text_model": "0.10.2", "bart": "0.10.2", "t5": "0.10.2", "qwen": "0.23.0", "internlm": "0.23.0",
+    "xverse": "0.23.0", "dots1": "0.23.0", "bamba": "0.23.0", "minimax": "0.23.0", "minimax_text_01": "0.23.0",
+    "baichuan": "0.23.0", "aquila": "0.24.0", "grok-1": "0.24.0", "persimmon": "0.25.0", "plamo2": "0.26.0",
+    "arctic": "0.28.0", "mpt": "0.28.0", "chameleon": "0.28.0",
+}  # fmt: skip
+
+
+def dropped(version: Version, model_type: str | None) -> tuple[str, ...]:
+    """A warning where a version no longer runs such a model by itself."""
+    last = _LAST.get(model_type or "")
+    if last is None or parse(last, "--engine") >= parse(version.name, "--engine"):
+        return ()
+    return (f"vllm {version.name} does not run {model_type} models by itself: the last version that did is {last}",)
 
 
 def log(version: Version, tokens: int, length: int, concurrency: float) -> tuple[str, ...]:

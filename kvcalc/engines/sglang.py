@@ -9,11 +9,12 @@ from kvcalc.engines._sglang_cells import draft_layers, state_bytes, token_bytes,
 from kvcalc.engines._sglang_flags import FLAGS, asked, model_of
 from kvcalc.engines._sglang_memory import utilization
 from kvcalc.engines._sglang_pool import Pool, pool_of
+from kvcalc.engines._stages import restaged
 from kvcalc.errors import KvcalcError
 from kvcalc.explain import cache_name
 from kvcalc.formula import attention_tokens, size
 from kvcalc.model import Attention, Recurrent, Shared
-from kvcalc.reserving import Charge, Engine, Held, Plan, Question, Rule, Step, held, restaged
+from kvcalc.reserving import Charge, Engine, Held, Plan, Question, Rule, Step, held
 from kvcalc.units import ceil_div, many
 
 __all__ = ["ENGINE", "stages_of"]

@@ -43,6 +43,8 @@ def plan(question: Question) -> Plan:
     """The reservation of the first manager. Its second one divides a byte quota by a rule that was not read."""
     version = question.version
     assert isinstance(version, Version)
+    if question.knobs.get("second_manager"):
+        raise KvcalcError("--use_kv_cache_manager_v2: how its byte quotas become blocks was not read", "leave it out")
     given = question.knobs.get("tokens_per_block")
     block = given if isinstance(given, int) else version.block
     parts = [each for each in held(question) if not isinstance(each.cache, Shared)]
@@ -50,8 +52,12 @@ def plan(question: Question) -> Plan:
         _by_window([e for e in parts if e.stage == stage], question) for stage in range(question.request.layout.pp)
     ]
 
+    if not all(stages):
+        raise KvcalcError("--pp: a stage of this model would keep no cache in tensorrt-llm", "lower it")
+
     def capacity(budget: int) -> Capacity:
-        return min((_counted(windows, budget, block) for windows in stages), key=lambda each: each.tokens)
+        found = min((_counted(windows, budget, block) for windows in stages), key=lambda each: each.tokens)
+        return found._replace(log=_log(stages, budget, block, question.request.context))
 
     def holds(budget: int) -> bool:
         return all(
@@ -112,6 +118,21 @@ def _counted(windows: dict[int, int], budget: int, block: int) -> Capacity:
     return Capacity(blocks * block, None, values)
 
 
+def _log(stages: list[dict[int, int]], budget: int, block: int, length: int) -> tuple[str, ...]:
+    """The lines of a window each, and of the whole; GiB there is 2^30."""
+    lines, tokens, taken = [], 0, 0
+    for window in stages[0]:
+        counts = [_blocks(budget, each[window], len(each), block) for each in stages if window in each]
+        blocks, reach = min(counts), window or length
+        lines.append(
+            f"Max KV cache blocks per sequence: {ceil_div(min(reach, length), block)} [window size={reach}], "
+            f"tokens per block={block}, primary blocks={blocks}, secondary blocks=0, max sequence length={length}"
+        )
+        tokens, taken = max(tokens, blocks * block), taken + blocks * block * stages[0][window]
+    allocated = f"[MemUsageChange] Allocated {taken / 2**30:.2f} GiB for max tokens in paged KV cache ({tokens})."
+    return (*lines, f"Number of tokens per block: {block}.", allocated)
+
+
 def _charge(each: Held, question: Question, block: int) -> Charge:
     request, ranks = question.request, question.request.layout.tp
     times = each.copies * question.sequences * ranks
@@ -127,6 +148,13 @@ def _charge(each: Held, question: Question, block: int) -> Charge:
     )
 
 
+# Flags that cannot change the cache.
+_WORDS = """
+    host port backend log_level max_batch_size max_beam_width max_num_tokens ep_size gpus_per_node
+    num_postprocess_workers reasoning_parser tool_parser tokenizer custom_tokenizer
+    metadata_server_config_file server_role served_model_name
+"""
+
 FLAGS = Flags(
     ("trtllm-serve serve", "trtllm-serve"),
     (
@@ -135,16 +163,23 @@ FLAGS = Flags(
         Flag("tp", ("--tp_size", "--tp-size", "--tensor_parallel_size"), parse_integer),
         Flag("pp", ("--pp_size", "--pp-size", "--pipeline_parallel_size"), parse_integer),
         Flag("kv_dtype", ("--kv_cache_dtype", "--kv-cache-dtype"), word),
+        Flag("utilization", ("--kv_cache_free_gpu_memory_fraction", "--free_gpu_memory_fraction"), Share.parse),
+        Flag("second_manager", ("--use_kv_cache_manager_v2", "--kv_cache_config.use_kv_cache_manager_v2")),
         Flag("tokens_per_block", ("--tokens_per_block", "--tokens-per-block"), parse_integer),
     ),
+    words=frozenset(f"--{name}" for name in _WORDS.split()),
+    switches=frozenset({"--trust_remote_code", "--fail_fast_on_attention_window_too_large"}),
 )
 _OPTIONS = ("context", "tp", "pp", "kv_dtype")
 
 
 def asked(program: str, read: Read, model: Model) -> Asked:  # noqa: ARG001 - one signature for all engines
     """Options of ours under their names, the rest as its own settings."""
-    options = {key: value for key, value in read.values.items() if key in _OPTIONS}
-    return Asked(options, {key: value for key, value in read.values.items() if key not in (*_OPTIONS, "model")})
+    values = dict(read.values)
+    utilization = values.pop("utilization", None)
+    options = {key: value for key, value in values.items() if key in _OPTIONS}
+    knobs = {key: value for key, value in values.items() if key not in (*_OPTIONS, "model")}
+    return Asked(options, knobs, utilization=utilization if isinstance(utilization, Share) else None)
 
 
 def model_of(program: str, read: Read) -> str | None:  # noqa: ARG001
@@ -153,6 +188,22 @@ def model_of(program: str, read: Read) -> str | None:  # noqa: ARG001
     return model if isinstance(model, str) else None
 
 
+def utilization(question: Question, vram: int) -> Share:  # noqa: ARG001 - one signature for all engines
+    """`free_gpu_memory_fraction`, of what weights leave."""
+    assert isinstance(question.version, Version)
+    return question.version.utilization
+
+
 ENGINE = Engine(
-    "tensorrt-llm", VERSIONS, plan, ("bf16", "fp16", "fp32", "fp8", "fp8_e4m3", "nvfp4"), FLAGS, asked, model_of
+    "tensorrt-llm",
+    VERSIONS,
+    plan,
+    ("bf16", "fp16", "fp32", "fp8", "fp8_e4m3", "nvfp4"),
+    FLAGS,
+    asked,
+    model_of,
+    utilization=utilization,
+    # Activations and what is outside torch, measured with a small cache: as other engines' logs have them.
+    overhead=(55 * 2**30 // 100, 42 * 2**30 // 10),
+    of_rest=True,
 )

@@ -5,13 +5,15 @@ to 0.30.0.
 """
 
 from kvcalc.engines import _vllm_flags as flags
+from kvcalc.engines._stages import restaged
 from kvcalc.engines._vllm_charges import charges
 from kvcalc.engines._vllm_formats import PACKED
-from kvcalc.engines._vllm_layout import Laid, lay, stages_of
-from kvcalc.engines._vllm_settings import assumed, settings_of
-from kvcalc.engines._vllm_versions import VERSIONS, Version, log
+from kvcalc.engines._vllm_layout import Laid, lay, longest, stages_of
+from kvcalc.engines._vllm_settings import assumed
+from kvcalc.engines._vllm_versions import VERSIONS, Version, dropped, log
+from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
-from kvcalc.reserving import Capacity, Engine, Plan, Question, restaged
+from kvcalc.reserving import Capacity, Engine, Plan, Question
 
 __all__ = ["ENGINE"]
 
@@ -20,11 +22,19 @@ def plan(question: Question) -> Plan:
     """vLLM's reservation. The budget comes in by the plan's `capacity` alone."""
     version = question.version
     assert isinstance(version, Version)
-    question = restaged(question, stages_of(question))
-    settings = settings_of(question, version)
-    laid = lay(question, settings, version)
+    kept = {} if question.kept is None else question.kept
+    if "laid" not in kept:
+        kept["laid"] = lay(restaged(question, stages_of(question)), version)
+    laid = kept["laid"]
+    settings = laid.settings
     tokens = question.request.context
-    per_sequence = laid.per_sequence(tokens)
+    per_sequence, window = laid.per_sequence(tokens), longest(question)
+    cut = window is not None and tokens > window
+    if cut and "asked" not in kept:
+        raise KvcalcError(
+            f"--disable-sliding-window: vllm cuts the length to the window of {window:,} tokens", f"--context {window}"
+        )
+    kept["asked"] = True
 
     def blocks_in(budget: int) -> int:
         given = question.knobs.get("num_gpu_blocks")
@@ -44,7 +54,7 @@ def plan(question: Question) -> Plan:
 
     def holds(budget: int) -> bool:
         # One block is the null block, which no sequence can use.
-        return blocks_in(budget) - 1 >= question.sequences * per_sequence
+        return not cut and blocks_in(budget) - 1 >= question.sequences * per_sequence
 
     return Plan(
         tuple(charges(question, laid)),
@@ -55,6 +65,7 @@ def plan(question: Question) -> Plan:
             "groups": len(laid.groups),
         },
         facts=assumed(question, version, settings),
+        warnings=dropped(version, question.request.model.model_type),
         capacity=capacity,
         holds=holds,
     )

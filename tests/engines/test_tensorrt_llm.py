@@ -1,7 +1,10 @@
 """TensorRT-LLM's numbers: its formulas on the models of the maintainers' specs (engines-gpu.md C and D.2), posted logs."""
 
+import json
+
 import pytest
 
+from kvcalc.cli.main import run
 from kvcalc.errors import KvcalcError
 
 from .asking import counted, reservation
@@ -49,3 +52,40 @@ def test_what_depends_on_the_revision_is_refused() -> None:
     """The factor of index keys was another in each revision read."""
     with pytest.raises(KvcalcError, match="tensorrt-llm's factor for index keys"):
         reservation("deepseek-v3.2", "tensorrt-llm")
+
+
+def test_the_lines_of_the_log() -> None:
+    """engines-gpu.md C.3 and C.4: Qwen3-0.6B with 643,136 tokens of 114,688 B: 68.69 GiB, 20,098 blocks of 32."""
+    found = counted("qwen3-0.6b", "tensorrt-llm", 643_136 * 114_688, context=40960)
+    assert found.log == (
+        "Max KV cache blocks per sequence: 1280 [window size=40960], tokens per block=32, primary blocks=20098, "  # noqa: ISC004
+        "secondary blocks=0, max sequence length=40960",
+        "Number of tokens per block: 32.",
+        "[MemUsageChange] Allocated 68.69 GiB for max tokens in paged KV cache (643136).",
+    )
+
+
+def test_its_share_is_of_what_the_weights_leave(capsys: pytest.CaptureFixture[str]) -> None:
+    """free_gpu_memory_fraction 0.9 of 80e9 - 16.06e9 B of weights, not of 80e9 (C.1)."""
+    argv = ["llama3-8b", "--vram", "80GB", "--engine", "tensorrt-llm", "--json"]
+    assert run(argv) == 0
+    assert (
+        json.loads(capsys.readouterr().out)["fit"]["kv_budget_bytes_per_gpu"] == (80 * 10**9 - 16_060_000_000) * 9 // 10
+    )
+    assert run([*argv[:3], "--json", "--", "trtllm-serve", "x", "--kv_cache_free_gpu_memory_fraction", "0.5"]) == 0
+    assert json.loads(capsys.readouterr().out)["fit"]["kv_budget_bytes_per_gpu"] == (80 * 10**9 - 16_060_000_000) // 2
+
+
+@pytest.mark.parametrize(
+    ("preset", "options", "flags", "words"),
+    [
+        ("llama3.1-8b", {}, "--use_kv_cache_manager_v2", "byte quotas"),
+        ("gemma4-e2b", {"pp": 2}, "", "would keep no cache"),
+        ("qwen3-next-80b", {}, "", "was not read"),
+    ],
+)
+def test_what_was_not_read_is_refused(preset: str, options: dict[str, int], flags: str, words: str) -> None:
+    """One line that names it."""
+    with pytest.raises(KvcalcError) as refused:
+        reservation(preset, "tensorrt-llm", flags, **options)
+    assert words in refused.value.message
