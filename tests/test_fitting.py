@@ -43,7 +43,6 @@ def test_eight_gpus_with_utilization_and_overhead() -> None:
             gpus_for_weights=2,  # 141.1 / 71 is just below 2
             whole_weights=141_100_000_000,
             weights_source="70.55B parameters x 16 bits (bf16)",
-            published_weights=True,
         ),
         kv_asked=167_772_160,
         max_batch=318,  # 53,362,500,000 / 167,772,160 = 318.07
@@ -76,7 +75,6 @@ def test_weights_too_big() -> None:
             gpus_for_weights=2,
             whole_weights=141_100_000_000,
             weights_source="70.55B parameters x 16 bits (bf16)",
-            published_weights=True,
         ),
         kv_asked=1_342_177_280,
         max_batch=0,
