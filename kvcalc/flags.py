@@ -23,7 +23,8 @@ class Flag(NamedTuple):
     """A flag that changes the cache. `key` is what it sets; a switch takes no word and sets `constant`.
 
     `parse` takes the word and the flag's name, which stands in errors. `env` are variables that mean the same. `bare`
-    is what a flag sets that may stand without its word.
+    is what a flag sets that may stand without its word. `several`: all words up to the next flag are its own, and
+    `parse` takes them with spaces between.
     """
 
     key: str
@@ -32,6 +33,7 @@ class Flag(NamedTuple):
     constant: object = True
     env: tuple[str, ...] = ()
     bare: object = None
+    several: bool = False
 
 
 def word(text: str, what: str) -> str:  # noqa: ARG001 - the signature of every parser of flags
@@ -109,7 +111,10 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
         elif flag.bare is not None and (not rest or _is_flag(rest[0])):
             values[flag.key] = flag.bare
         elif rest:
-            values[flag.key] = _value(flag, name, rest.popleft())
+            first = rest.popleft()
+            while flag.several and rest and not _is_flag(rest[0]):
+                first += f" {rest.popleft()}"
+            values[flag.key] = _value(flag, name, first)
         else:
             raise KvcalcError(f"{name}: expected a value behind it")
     return Read(values, tuple(others), tuple(warnings), unknown=tuple(unknown))

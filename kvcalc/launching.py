@@ -10,15 +10,15 @@ from kvcalc import engines
 from kvcalc.errors import KvcalcError, escape, nearest, shown
 from kvcalc.finding import entries, in_name
 from kvcalc.flags import Read, no_value, read_flags
+from kvcalc.logform import Spoken
 from kvcalc.reserving import Engine
 from kvcalc.scripts import Command
 from kvcalc.starting import Started, assignments, find
 from kvcalc.variables import expand, left_open
-from kvcalc.versions import Version, pick
+from kvcalc.versions import Version, pick, unread
 
-__all__ = ["Launch", "all_engines", "launch"]
+__all__ = ["Launch", "all_engines", "launch", "log_forms"]
 
-_LATER = ("vllm", "sglang", "tensorrt_llm")  # to come
 _TEXT = "<stdin>"
 _MOST_LISTED = 6
 
@@ -61,9 +61,13 @@ class Launch(NamedTuple):
 
 
 def _module_names() -> list[str]:
+    return sorted(name for name in _files() if not name.startswith("_"))
+
+
+def _files() -> list[str]:
     # As pkgutil would list them, whose import costs as much as an engine's.
     files = (name.partition(".") for folder in engines.__path__ for name in os.listdir(folder))
-    return sorted(name for name, _, ending in files if ending == "py" and not name.startswith("_"))
+    return [name for name, _, ending in files if ending == "py"]
 
 
 def _load(module: str) -> Engine:
@@ -77,12 +81,27 @@ def all_engines() -> list[Engine]:
     return [_load(name) for name in _module_names()]
 
 
+def log_forms(name: str | None) -> list[Spoken]:
+    """The engines whose logs can be read, or the named one of them. Raises KvcalcError for a name that is not known."""
+    wanted = [_find(name)] if name else all_engines()
+    found = []
+    for engine in wanted:
+        module = f"_{_module_of(engine.name)}_log"
+        if module in _files():
+            found.append(Spoken(engine, import_module(f"{engines.__name__}.{module}").FORM))
+    if name and not found:
+        raise KvcalcError(f"--engine: no log of {wanted[0].name} can be read")
+    return found
+
+
+def _module_of(name: str) -> str:
+    return re.sub(r"[-.]", "_", name.strip().lower())
+
+
 def _find(name: str) -> Engine:
-    module = re.sub(r"[-.]", "_", name.strip().lower())
+    module = _module_of(name)
     if re.fullmatch(r"[a-z]\w*", module, re.ASCII) and module in _module_names():
         return _load(module)
-    if module in _LATER:
-        raise KvcalcError(f"--engine: {name.strip()} is not in this version of kvcalc", "without it: the exact size")
     names = [engine.name for engine in all_engines()]
     close = nearest(name, names, 1)
     hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}"
@@ -110,6 +129,8 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
         begins = f"{started.program} ..." if started.program else "..."
     version = version or _tagged(started) or ""
     row, warning = pick(started.engine.versions, version or None, started.engine.name)
+    if version and started.engine.newest:
+        warning = warning or unread(version, started.engine.newest, started.engine.name)
     env = {key: value for key, value in started.env.items() if value.strip()}
     read = read_flags(_expanded(started.words, env), started.engine.flags, env, started.engine.name)
     found = Launch(
@@ -121,8 +142,8 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
         (*read.warnings, *([warning] if warning else ())),
         begins,
     )
-    unread = [f"{started.unread} is not read here, and what it may set was not looked at"] if started.unread else []
-    return found._replace(warnings=(*unread, *_left_open(found), *found.warnings))
+    left = [f"{started.unread} is not read here, and what it may set was not looked at"] if started.unread else []
+    return found._replace(warnings=(*left, *_left_open(found), *found.warnings))
 
 
 def _expanded(words: Sequence[str], env: Mapping[str, str]) -> list[str]:

@@ -12,6 +12,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
 from kvcalc.flags import Flags, Read
 from kvcalc.formula import size
+from kvcalc.hardware import Card
 from kvcalc.model import Cache, Model
 from kvcalc.request import Request
 from kvcalc.sharding import Placement
@@ -31,6 +32,7 @@ __all__ = [
     "Step",
     "held",
     "reserve",
+    "restaged",
     "without_tp",
 ]
 
@@ -71,11 +73,12 @@ class Charge(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """What a pool engine counts and logs for a budget. `values` are further keys of JSON."""
+    """What a pool engine counts for a budget, and the lines in which it says so. `values` are further keys of JSON."""
 
     tokens: int
     concurrency: float | None = None
     values: Mapping[str, "int | str | bool | None"] = {}
+    log: tuple[str, ...] = ()
 
 
 class Plan(NamedTuple):
@@ -84,7 +87,8 @@ class Plan(NamedTuple):
     `capacity`, of engines with one pool for all sequences, takes the bytes that each GPU has for the cache; `holds`
     says whether such a budget is enough for what was asked, where that is more than a comparison of bytes.
     `peak` are bytes of the fullest GPU that are held for a while, where those are more than in the end, and must fit.
-    `most_sequences` is what one instance takes where that depends on the model or on flags. `values` are the engine's
+    `most_sequences` is what one instance takes, and `most_tokens` what each of them may have, where that depends on
+    the model or on flags. `values` are the engine's
     own keys of JSON, `facts` what was assumed or follows from flags, in words for people, `log` the lines in which the
     engine reports these numbers.
     """
@@ -98,6 +102,7 @@ class Plan(NamedTuple):
     holds: Callable[[int], bool] | None = None
     peak: int = 0
     most_sequences: int | None = None
+    most_tokens: int | None = None
 
     @property
     def needed(self) -> int:
@@ -122,6 +127,7 @@ class Question(NamedTuple):
     version: Version
     knobs: Mapping[str, object] = {}
     groups: tuple[Group, ...] = ()
+    card: Card | None = None
 
     def counted(self) -> "Question":
         """The same question, whose equal caches need not be counted again for another number of tokens."""
@@ -139,11 +145,16 @@ class Question(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What an engine's flags say: options of ours under the names of `request.ask`, and the engine's own settings."""
+    """What an engine's flags say: options of ours under the names of `request.ask`, and the engine's own settings.
+
+    `utilization` and `kv_memory` are its words for the memory that it may use, where there are any.
+    """
 
     options: Mapping[str, object] = {}
     knobs: Mapping[str, object] = {}
     warnings: tuple[str, ...] = ()
+    utilization: Share | None = None
+    kv_memory: int | None = None
 
 
 def model_flag(program: str, read: Read) -> str | None:  # noqa: ARG001 - one signature for all engines
@@ -157,15 +168,23 @@ def as_published(program: str, read: Read, model: Model) -> str | None:  # noqa:
     return None
 
 
+def whole(question: Question, vram: int) -> Share:  # noqa: ARG001 - one signature for all engines
+    """All of the memory."""
+    return Share(1, 1)
+
+
 class Engine(NamedTuple):
     """One engine: everything that the command line, the answers and the documentation need to know of it.
 
     `formats` are the KV dtypes that it has, by our names. `asked` turns what its command line says into options and
     settings; it takes the program ("" for flags alone) and needs the model, whose limit may be a default. `model_of`
     finds the model that a command names; `named` turns an engine's own name for it into one of the presets' names, or
-    whatever MODEL may be. `most_sequences` is what one instance can hold. `utilization` is the share of the memory that
-    it takes by default. `stored` says how the weights that a command runs are packed, where the model's facts are of a
-    checkpoint that packs them otherwise.
+    whatever MODEL may be. `most_sequences` is what one instance can hold. `utilization` is the share of a GPU's memory
+    that it takes by default, given the question and that memory in bytes. `overhead` is the least and the most that it
+    takes beside weights and cache, where nobody has measured it: an estimate, which gives a range. `packed`: KV formats
+    of this engine alone, with the plain one whose elements they have; the name is the setting `packed`. `newest` is the
+    last version whose rules were read, where that is more than a row of `versions` says. `stored` says how the weights
+    that a command runs are packed, where the model's facts are of a checkpoint that packs them otherwise.
     """
 
     name: str
@@ -176,9 +195,12 @@ class Engine(NamedTuple):
     asked: Callable[[str, Read, Model], Asked]
     model_of: Callable[[str, Read], str | None] = model_flag
     most_sequences: int | None = None
-    utilization: Share = Share(1, 1)
+    utilization: Callable[[Question, int], Share] = whole
+    overhead: tuple[int, int] | None = None
+    packed: Mapping[str, str] = {}
     named: Callable[[str, Sequence[str]], str] | None = None
     stored: Callable[[str, Read, Model], str | None] = as_published
+    newest: str | None = None
 
 
 class Held(NamedTuple):
@@ -212,6 +234,16 @@ def _groups(question: Question) -> tuple[Group, ...]:
         for cache, whole in zip(placed.caches, layer, strict=True):
             counts[placed.stage, cache, whole] += 1
     return tuple((*key, copies) for key, copies in counts.items())
+
+
+def restaged(question: Question, sizes: Sequence[int]) -> Question:
+    """The same question, with as many layers on each pipeline stage as an engine puts there."""
+    stages = [stage for stage, size in enumerate(sizes) for _ in range(size)]
+    layers = question.placement.layers
+    if all(placed.stage == stage for placed, stage in zip(layers, stages, strict=True)):
+        return question
+    moved = tuple(placed._replace(stage=stage) for placed, stage in zip(layers, stages, strict=True))
+    return question._replace(placement=question.placement._replace(layers=moved), groups=())
 
 
 def without_tp(question: Question, engine: str) -> None:

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 from kvcalc.errors import KvcalcError, shown
 
-__all__ = ["Version", "parse", "pick"]
+__all__ = ["Version", "parse", "pick", "unread"]
 
 
 class Version(Protocol):
@@ -45,6 +45,13 @@ def pick(rows: Sequence[Row], asked: str | None, engine: str) -> tuple[Row, str 
         return older[-1], None
     oldest = rows[0]
     return oldest, f"{engine} {asked} is older than all versions whose rules were read: {oldest.name} is used"
+
+
+def unread(asked: str, newest: str, engine: str) -> str | None:
+    """A warning for a version newer than the newest whose rules were read."""
+    if _padded(parse(asked, "--engine")) <= _padded(parse(newest, "--engine")):
+        return None
+    return f"{engine} {asked} is newer than {newest}, the newest version whose rules were read: those are used"
 
 
 def _padded(numbers: tuple[int, ...]) -> tuple[int, ...]:

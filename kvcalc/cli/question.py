@@ -5,24 +5,28 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvcalc.cli.options import Given, request_of
+from kvcalc.cli.options import Given, card_of, request_of
 from kvcalc.cli.shell import load_model, standard_input
 from kvcalc.document import Value
 from kvcalc.errors import KvcalcError
-from kvcalc.fitting import Fit, Holding
+from kvcalc.fitting import Budget, Fit, Holding, Share
 from kvcalc.sizing import Size, measure
 
 if TYPE_CHECKING:
     from kvcalc.launching import Launch
     from kvcalc.model import Model
     from kvcalc.report import EnginePart
+    from kvcalc.reserving import Asked as Stated
     from kvcalc.reserving import Reservation
 
 __all__ = ["Asked", "question_of"]
 
 
+_CARD_SHARE = Share(9, 10)  # of a named GPU, where no engine says
+
+
 class Asked(NamedTuple):
-    """The sized question, and what the named engine reserves for it.
+    """The sized question, and what the named engine reserves for it. `stated` is what the engine's own flags say.
 
     `stored`: how the weights that it runs are packed, where the model's own are not.
     """
@@ -32,6 +36,29 @@ class Asked(NamedTuple):
     holding: Holding | None = None
     warnings: tuple[str, ...] = ()
     stored: str | None = None
+    stated: "Stated | None" = None
+
+    def budget(self, budget: Budget | None) -> Budget | None:
+        """The budget of the options, with what the engine's flags and its own defaults say of the memory."""
+        if self.reservation is None or self.stated is None:
+            if budget is not None and budget.card is not None and budget.utilization is None:
+                return budget._replace(utilization=_CARD_SHARE)
+            return budget
+        if self.stated.kv_memory is not None:
+            if budget is not None and (budget.card is None or budget != Budget(budget.vram, card=budget.card)):
+                option = "--vram" if budget.vram is not None else "--kv-memory"
+                raise KvcalcError(
+                    f"{option}: the engine's own flags behind -- state the memory of the cache", "give one"
+                )
+            return Budget(kv_memory=self.stated.kv_memory)
+        if budget is None or budget.vram is None:
+            return budget
+        if budget.utilization is None:
+            own = self.reservation.engine.utilization(self.reservation.question, budget.vram)
+            return budget._replace(utilization=self.stated.utilization or own)
+        if self.stated.utilization is not None:
+            raise KvcalcError("--utilization: the engine's own flags behind -- say it too", "leave one of them out")
+        return budget
 
     def engine_values(self, fitted: Fit | None) -> dict[str, Value] | None:
         """The `engine` object of the JSON, with what it counts where a budget was fitted."""
@@ -39,7 +66,7 @@ class Asked(NamedTuple):
             return None
         from kvcalc.reserved import engine_values
 
-        return engine_values(self.reservation, None if fitted is None else max(fitted.room.kv_budget, 0))
+        return engine_values(self.reservation, fitted)
 
     def engine_part(self, fitted: Fit | None) -> "EnginePart | None":
         """The engine's part of the report."""
@@ -47,7 +74,7 @@ class Asked(NamedTuple):
             return None
         from kvcalc.reserved import engine_part
 
-        return engine_part(self.reservation, None if fitted is None else max(fitted.room.kv_budget, 0))
+        return engine_part(self.reservation, fitted)
 
 
 def question_of(source: str | None, behind: Sequence[str] | None, given: Given) -> Asked:
@@ -61,8 +88,12 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
     started = launch(given["engine"], behind, partial(_pasted, source))
     model = _load(source, given) if source is not None or behind is None else _named_model(started, given)
     stated = started.engine.asked(started.program, started.read, model)
+    packed = (given["kv_dtype"] or "").strip().lower()
+    if packed in started.engine.packed:
+        given = {**given, "kv_dtype": started.engine.packed[packed]}
+        stated = stated._replace(knobs={**stated.knobs, "packed": packed})
     size = measure(request_of(model, given, stated.options))
-    question = Question(size.request, size.placement, started.version, stated.knobs).counted()
+    question = Question(size.request, size.placement, started.version, stated.knobs, card=card_of(given)[1]).counted()
     reservation = reserve(started.engine, question)
     capacity = reservation.plan.capacity
     holding = Holding(
@@ -70,11 +101,13 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
         lambda sequences, tokens, free: started.engine.plan(question.at(sequences, tokens)).fits(free),
         reservation.plan.most_sequences or started.engine.most_sequences,
         None if capacity is None else lambda free: capacity(free).tokens,
+        reservation.plan.most_tokens,
     )
     own = {f"--{name.replace('_', '-')}" for name in given}
     behind_it = [f"{name}: options of kvcalc stand in front of --" for name in started.read.unknown if name in own]
     warnings = (*behind_it, *started.warnings, *stated.warnings, *reservation.plan.warnings)
-    return Asked(size, reservation, holding, warnings, started.engine.stored(started.program, started.read, model))
+    stored = started.engine.stored(started.program, started.read, model)
+    return Asked(size, reservation, holding, warnings, stored, stated)
 
 
 def _pasted(source: str | None) -> bytes:
@@ -94,7 +127,10 @@ def _named_model(started: "Launch", given: Given) -> "Model":
     except KvcalcError as error:
         if os.path.exists(named):  # it is here, and has a fault
             raise
-        raise KvcalcError(error.message, started.in_front()) from None
+        hint = started.in_front()
+        if error.hint and not error.message.endswith("no such file"):  # the file is on another machine
+            hint = f"{error.hint}; or {hint}"
+        raise KvcalcError(error.message, hint) from None
 
 
 def _load(source: str | None, given: Given) -> "Model":

@@ -187,7 +187,7 @@ def asked(program: str, read: Read, model: Model) -> Asked:
     drafts, warnings = _drafts(values, model, version)
     if "override" in values:
         warnings += ("--override-kv: may change the cache, and was not looked at",)
-    return Asked(options, knobs | drafts, warnings)
+    return Asked(options, knobs | drafts, warnings=warnings)
 
 
 def _types(values: Mapping[str, Any], model: Model) -> dict[str, object]:

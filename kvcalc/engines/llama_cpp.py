@@ -32,7 +32,8 @@ def plan(question: Question) -> Plan:
         drafts = [keep(each, apart, DRAFT_CONTEXT) for each in _draft_layers(question)]
         log += log_lines(drafts, apart, 0)
         kept += drafts
-    aborts = context.arch == "t5" and context.streams > 1
+    alone = context.arch == "t5" and not context.unified
+    aborts = alone and context.streams > 1
     return Plan(
         tuple(each.charge for each in kept),
         _values(kept, context),
@@ -40,6 +41,7 @@ def plan(question: Question) -> Plan:
         ("llama.cpp aborts with more than one sequence of a T5 without -kvu",) if aborts else (),
         log,
         holds=(lambda _: False) if aborts else None,
+        most_sequences=1 if alone else None,
     )
 
 

@@ -83,7 +83,9 @@ def config_of_file(data: Mapping[str, object], file: str) -> Any | None:
             break
     else:
         return None
-    hint = f"`kvcalc preset {escape(file)} > my.yaml`, and verify my.yaml: what its layers are is then enough"
+    hint = (
+        f"`kvcalc preset {escape(file)} > my-model.yaml`, and verify my-model.yaml: what its layers are is then enough"
+    )
     with attempt(f"read a {model_type} configuration", hint):
         made = _class(model_type)
         config = made(**{key: value for key, value in stated.items() if key not in (*_HOW, "model_type")})
@@ -106,8 +108,9 @@ def config_of_model(model: Model) -> Any:
     stated = {key: value for key, value in facts.items() if key in fields or key in READ_ONCE}
     with attempt(f"read a {model_type} configuration"):
         config = made(**stated)
-    back = {key: value for key, value in config.to_dict().items() if key not in RESTATED.get(model_type, ())}
-    _compare(model, {**{key: stated[key] for key in READ_ONCE if key in stated}, **back})
+    restated = RESTATED.get(model_type, ())
+    back = {key: value for key, value in config.to_dict().items() if key not in restated}
+    _compare(model, {**{key: stated[key] for key in (*READ_ONCE, *restated) if key in stated}, **back})
     return config
 
 

@@ -31,7 +31,8 @@ READ_ONCE = (
     "sliding_window_size", "swa_num_key_value_heads",
 )  # fmt: skip
 
-# What a class says in a way of its own, beside or in place of the published keys that it was made from.
+# What a class says in a way of its own, beside or in place of the published keys that it was made from; these are what
+# is read back.
 RESTATED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("dbrx", "gpt_bigcode"), ("num_key_value_heads",)),
     "deepseek_v4": ("compress_rates",),
@@ -60,7 +61,7 @@ _ROWS: Mapping[str, tuple[Setter, ...]] = {
     "gpt_neo": (f.depth, f.heads, f.windows("window_size"), f.attention_types),
     "laguna": (*_PLAIN, f.heads_per_layer),
     "llama4_text": (*_PLAIN, f.chunks),
-    "mimo_v2_flash": (f.depth, f.heads, f.layer_types(), f.windows("sliding_window_size"), f.split_heads),
+    "mimo_v2_flash": (*_PLAIN, f.windows("sliding_window_size"), f.split_heads),
     # Two halves, or layers that look at an image.
     **dict.fromkeys(
         (

@@ -201,7 +201,9 @@ def latent_sources(model: Model) -> Facts:
 
 
 def indexers(model: Model) -> Facts:
-    """The index key, and which layers have one of their own."""
+    """The index key, and which layers have one of their own; MiniMax-M3 may have none."""
+    if not _every(model, Indexer):
+        return {}
     one = first(model, Indexer)
     own = ["full" if any(isinstance(cache, Indexer) for cache in layer) else "shared" for layer in model.layers]
     return {"index_head_dim": one.dim, "index_block_size": one.block, "indexer_types": own}

@@ -235,3 +235,6 @@ def test_t5_has_one_sequence(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     assert out.split() == ["1"]
     assert "aborts with more than one sequence of a T5" in err
+    for key in ("fits", "binding", "max_context", "context_binding"):
+        asked(f"t5-small --engine llama.cpp --batch 2 --kv-memory 1TB --get fit.{key}")
+    assert capsys.readouterr().out.split() == ["false", "engine", "0", "engine"]

@@ -181,6 +181,12 @@ FACTS = {
          "compress_ratios": [0, 4, 128, 4, 0], "num_nextn_predict_layers": 1},
         "window, window+csa, window+hca, window+csa", Counted(0, 4 * 512),
     ),
+    "deepseek v4: layers in words beside their ratios": Fact(
+        "deepseek-ai/DeepSeek-V4-Flash, cut to three layers, with the list that DeepseekV4Config makes of its ratios",
+        {"model_type": "deepseek_v4", "num_hidden_layers": 3, "qk_rope_head_dim": 64, "compress_ratios": [0, 4, 128],
+         "layer_types": ["sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"]},
+        "window, window+csa, window+hca", Counted(0, 3 * 512),
+    ),
     "kimi linear: layers counted from one": Fact(
         "moonshotai/Kimi-Linear-48B-A3B-Instruct",
         {"model_type": "kimi_linear", "linear_attn_config": {

@@ -106,7 +106,7 @@ def ratios(config: Config) -> list[str]:
     for at, ratio in enumerate(listed):
         if ratio not in (0, 4, 128):
             config.refuse(f"expected 0, 4 or 128, got {shown(ratio)}", "compress_ratios", at)
-    return [str(ratio) for ratio in listed[: config.layers()]]
+    return [str(ratio or "sliding") for ratio in listed[: config.layers()]]
 
 
 def compressed_layers(config: Config) -> list[str]:
