@@ -188,7 +188,7 @@ def _flags_alone(engine: Engine, command: Command) -> Started:
     arguments = [name for name in command.env if not name.isupper() and name not in known]
     words = (*(f"{name}={command.env[name]}" for name in arguments), *command.words)
     env = {name: value for name, value in command.env.items() if name not in arguments}
-    return Started(engine, "", words, env)
+    return Started(engine, "", words, env, unread=command.unread)
 
 
 def _in_text(
@@ -207,17 +207,19 @@ def _in_text(
         return _only(found, _TEXT)
     if stated is not None and len(commands) == 1:
         _refuse_others(commands, stated, _TEXT)
-        return Started(stated, "", commands[0].words, commands[0].env, unread=commands[0].unread)
+        return _flags_alone(stated, commands[0])
     of = f" called {shown(names[0])}" if names else ""
     raise KvcalcError(f"{_TEXT}: no command of an engine{of} is found in this {form}", _such_as())
 
 
 def _servers(commands: Iterable[Started]) -> list[Started]:
     """The commands that differ. Of a server and its one client, the client with what the server is started with."""
-    found = list[Started]()
-    found += (one for one in commands if one not in found)
+    differing: dict[object, Started] = {}
+    for one in commands:
+        differing.setdefault((one.engine.name, one.program, one.words, frozenset(one.env.items())), one)
+    found = list(differing.values())
     clients = [one for one in found if one.program in one.engine.flags.clients]
-    servers = [one for one in found if one not in clients]
+    servers = [one for one in found if one.program not in one.engine.flags.clients]
     if len(clients) == len(servers) == 1 and clients[0].engine is servers[0].engine:
         return [clients[0]._replace(env={**clients[0].env, **servers[0].env}, version=servers[0].version)]
     return found

@@ -1,5 +1,6 @@
 """A question from its parts: a model, the options, and an engine with its own flags where one is named."""
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kvcalc.cli.options import Given, budget_of, card_of, layout_of, request_of
 from kvcalc.cli.shell import load_model, standard_input
 from kvcalc.document import Value
-from kvcalc.errors import DocumentError, KvcalcError
+from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Budget, Fit, Holding, Share
 from kvcalc.sizing import Size, measure
 
@@ -133,9 +134,9 @@ def _named_model(started: "Launch", given: Given) -> "Model":
         raise KvcalcError("MODEL: expected a model, and the command names none", started.in_front())
     try:
         return _load(named, given)
-    except DocumentError:  # the file is here, and has a fault
-        raise
     except KvcalcError as error:
+        if os.path.exists(named):  # it is here, and has a fault
+            raise
         hint = started.in_front()
         if error.hint and not error.message.endswith("no such file"):  # the file is on another machine
             hint = f"{error.hint}; or {hint}"
