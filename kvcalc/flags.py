@@ -57,7 +57,8 @@ class Flags(NamedTuple):
 
     `programs` start the engine; each is a name or several words, such as `ollama run`. `clients` are those that ask a
     server, whose variables count. `images` start the engine by their names. `underscores` may stand for the hyphens of
-    long names; those may be `abbreviated`, as argparse allows it.
+    long names; those may be `abbreviated`, as argparse allows it. `wordless` are programs that take no words but their
+    flags' ("" for flags alone), of which `many` take several.
     """
 
     programs: tuple[str, ...] = ()
@@ -68,12 +69,15 @@ class Flags(NamedTuple):
     images: tuple[Image, ...] = ()
     abbreviated: bool = False
     clients: tuple[str, ...] = ()
+    wordless: tuple[str, ...] = ()
+    many: frozenset[str] = frozenset()
 
 
 class Read(NamedTuple):
     """What a command line says: values by key, words that belong to no flag, and what was not understood.
 
-    `version` is the row of the engine's table that holds, since defaults change. `unknown` are names of flags.
+    `version` is the row of the engine's table that holds, since defaults change; they may depend on `memory` too, the
+    bytes of all GPUs of one server, where these are known. `unknown` are names of flags.
     """
 
     values: Mapping[str, object]
@@ -81,6 +85,7 @@ class Read(NamedTuple):
     warnings: tuple[str, ...]
     version: object = None
     unknown: tuple[str, ...] = ()
+    memory: int | None = None
 
 
 def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engine: str) -> Read:
@@ -125,6 +130,8 @@ def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: b
     if name in flags.switches:
         return []
     took = rest.popleft() if rest and not alone and (name in flags.words or not _is_flag(rest[0])) else None
+    while name in flags.many and rest and not _is_flag(rest[0]):
+        rest.popleft()
     if name in flags.words:
         return []
     what = shown(name if took is None else f"{name} {took}")

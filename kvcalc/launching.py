@@ -143,7 +143,7 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
         begins,
     )
     left = [f"{started.unread} is not read here, and what it may set was not looked at"] if started.unread else []
-    return found._replace(warnings=(*left, *_left_open(found), *found.warnings))
+    return found._replace(warnings=(*left, *_left_open(found), *_stray(found), *found.warnings))
 
 
 def _expanded(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
@@ -162,9 +162,22 @@ def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None) 
     if found:
         return _only(found, "--")
     if stated is not None:
+        if not alone:
+            _refuse_others([command], stated, "--")
         return _flags_alone(stated, command)
     text = escape(" ".join(command.words))[:40]
     raise KvcalcError(f"--: expected the command of an engine, got '{text}'", _such_as())
+
+
+def _refuse_others(commands: Iterable[Command], stated: Engine, where: str) -> None:
+    """Raise KvcalcError where commands start another engine than `--engine` names."""
+    others = [engine for engine in all_engines() if engine.name != stated.name]
+    other = next((one for command in commands for one in find(command, others, strict=False)), None)
+    if other is not None:
+        raise KvcalcError(
+            f"--engine: {stated.name} contradicts {where}, where {other.program} starts {other.engine.name}",
+            f"leave --engine out, or name {other.engine.name}",
+        )
 
 
 def _flags_alone(engine: Engine, command: Command) -> Started:
@@ -175,7 +188,7 @@ def _flags_alone(engine: Engine, command: Command) -> Started:
     arguments = [name for name in command.env if not name.isupper() and name not in known]
     words = (*(f"{name}={command.env[name]}" for name in arguments), *command.words)
     env = {name: value for name, value in command.env.items() if name not in arguments}
-    return Started(engine, "", words, env)
+    return Started(engine, "", words, env, unread=command.unread)
 
 
 def _in_text(
@@ -193,17 +206,20 @@ def _in_text(
     if found:
         return _only(found, _TEXT)
     if stated is not None and len(commands) == 1:
-        return Started(stated, "", commands[0].words, commands[0].env, unread=commands[0].unread)
+        _refuse_others(commands, stated, _TEXT)
+        return _flags_alone(stated, commands[0])
     of = f" called {shown(names[0])}" if names else ""
     raise KvcalcError(f"{_TEXT}: no command of an engine{of} is found in this {form}", _such_as())
 
 
 def _servers(commands: Iterable[Started]) -> list[Started]:
     """The commands that differ. Of a server and its one client, the client with what the server is started with."""
-    found = list[Started]()
-    found += (one for one in commands if one not in found)
+    differing: dict[object, Started] = {}
+    for one in commands:
+        differing.setdefault((one.engine.name, one.program, one.words, frozenset(one.env.items())), one)
+    found = list(differing.values())
     clients = [one for one in found if one.program in one.engine.flags.clients]
-    servers = [one for one in found if one not in clients]
+    servers = [one for one in found if one.program not in one.engine.flags.clients]
     if len(clients) == len(servers) == 1 and clients[0].engine is servers[0].engine:
         return [clients[0]._replace(env={**clients[0].env, **servers[0].env}, version=servers[0].version)]
     return found
@@ -233,6 +249,16 @@ def _place(name: str) -> str:
 def _such_as() -> str:
     programs = " or ".join(engine.flags.programs[0] for engine in all_engines() if engine.flags.programs)
     return f"such as {programs}; before flags alone, name the engine: --engine NAME"
+
+
+def _stray(found: Launch) -> list[str]:
+    """A warning of words that belong to no flag, where the program takes none: a hyphen may be missing."""
+    words = [escape(word)[:60] for word in found.read.others if word.strip() and left_open(word) is None]
+    if not words or found.program not in found.engine.flags.wordless:
+        return []
+    more = f" and {len(words) - _MOST_LISTED} more" if len(words) > _MOST_LISTED else ""
+    listed = ", ".join(f"'{word}'" for word in words[:_MOST_LISTED])
+    return [f"{listed}{more}: {found.program or found.engine.name} takes no such words, and they were not looked at"]
 
 
 def _left_open(found: Launch) -> list[str]:

@@ -3,7 +3,7 @@
 import os
 from typing import NamedTuple
 
-from kvcalc.errors import KvcalcError, escape, nearest, shown_path
+from kvcalc.errors import KvcalcError, escape, nearest, shown, shown_path
 from kvcalc.finding import ENDINGS, Entry, find, find_hub_id, has_ending, is_path, nearest_hint
 
 __all__ = ["ModelFile", "locate", "missing"]
@@ -23,6 +23,9 @@ class ModelFile(NamedTuple):
 def locate(source: str) -> Entry | ModelFile | str:
     """The preset, the model file or the path of a preset's file that `source` names. Raises KvcalcError for none."""
     if not is_path(source):
+        if len(source) > _LONGEST_NAME:
+            text = f"no preset is called {shown(source)}, a name of {len(source):,} characters"
+            raise KvcalcError(text, "`kvcalc models` lists all presets")
         return find(source)
     if os.path.exists(source):
         return _at(source)

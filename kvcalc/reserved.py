@@ -14,7 +14,8 @@ _UNCHANGED = "as the exact size: no rule of this engine changes it"
 
 
 def engine_values(reservation: Reservation, fit: Fit | None) -> dict[str, Value]:
-    """The `engine` object: the reserved size, the differences that lead to it, each group of caches, the log's lines.
+    """The `engine` object: the reserved size, the differences that lead to it, each group of caches, what was assumed,
+    the log's lines.
 
     With a `fit`, what a pool engine counts in its budget. The parts (`k_bytes`, `v_bytes`, `state_bytes`,
     ...) and the layers are those of the fullest replica.
@@ -47,6 +48,7 @@ def engine_values(reservation: Reservation, fit: Fit | None) -> dict[str, Value]
         **plan.values,
         "differences": differences,
         "layers": layers,
+        "notes": list(plan.facts),
         "log_lines": list(plan.log),
         **_counted(reservation, fit),
     }

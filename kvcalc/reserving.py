@@ -136,6 +136,7 @@ class Question(NamedTuple):
 class Asked(NamedTuple):
     """What an engine's flags say: options of ours under the names of `request.ask`, and the engine's own settings.
 
+    `defaults` are options too, which hold where nobody says another.
     `utilization` and `kv_memory` are its words for the memory that it may use, where there are any.
     """
 
@@ -144,6 +145,7 @@ class Asked(NamedTuple):
     warnings: tuple[str, ...] = ()
     utilization: Share | None = None
     kv_memory: int | None = None
+    defaults: Mapping[str, object] = {}
 
 
 def model_flag(program: str, read: Read) -> str | None:  # noqa: ARG001 - one signature for all engines

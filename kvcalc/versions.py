@@ -20,6 +20,8 @@ class Version(Protocol):
 Row = TypeVar("Row", bound=Version)
 
 _NUMBERS = re.compile(r"[vb]?(\d{1,9}(?:\.\d{1,9}){0,3})(?:[-+._]?[a-z][\w.+-]*|[-+][\w.+-]*)?", re.ASCII)
+# The count of builds; a commit's hash, 5c1e57098, is none.
+_BUILD = re.compile(r"b?\d{1,9}(?:[-+_][\w.+-]*)?", re.ASCII | re.IGNORECASE)
 
 
 def parse(text: str, what: str) -> tuple[int, ...]:
@@ -38,7 +40,7 @@ def pick(rows: Sequence[Row], asked: str | None, engine: str) -> tuple[Row, str 
     if asked is None:
         return rows[-1], None
     wanted = parse(asked, "--engine")
-    if rows[-1].name.startswith("b") and "." in asked:
+    if rows[-1].name.startswith("b") and not _BUILD.fullmatch(asked.strip()):
         raise KvcalcError(f"--engine: expected a build of {engine} such as {rows[-1].name}, got {shown(asked)}")
     older = [row for row in rows if _padded(parse(row.name, "--engine")) <= _padded(wanted)]
     if older:

@@ -20,7 +20,7 @@ from kvcalc.weights import parse as parse_weights
 if TYPE_CHECKING:
     from kvcalc.hardware import Card
 
-__all__ = ["FORMATS", "Output", "budget_of", "card_of", "options_of", "output_of", "request_of"]
+__all__ = ["FORMATS", "Output", "budget_of", "card_of", "layout_of", "options_of", "output_of", "request_of"]
 
 FORMATS = ("table", "plain", "json", "csv", "markdown")
 _MOST_GPUS = 65536
@@ -109,7 +109,7 @@ Dcp = Annotated[_Text, _option("--dcp", metavar="N", panel=_HARDWARE,
 Gpus = Annotated[_Text, _option("--gpus", metavar="N", panel=_HARDWARE,
     help="Number of GPUs: alone it means --tp N, else tp x pp x dp must agree.")]  # fmt: skip
 Engine = Annotated[_Text, _option("--engine", metavar="NAME[@VERSION]", panel=_ENGINE, complete=complete_engines,
-    help="What this engine reserves, beside the exact size. Its own flags may follow a --.")]  # fmt: skip
+    help="What this engine reserves, beside the exact size. Its flags or a command may follow a --.")]  # fmt: skip
 Format = Annotated[_Text, _option("--format", "-f", metavar="|".join(FORMATS), panel=_OUTPUT, complete=complete_formats,
     help="Default: table on a terminal, plain (tab-separated) elsewhere.")]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Short for --format json.", rich_help_panel=_OUTPUT)]
@@ -161,7 +161,7 @@ def _asked(given: Given) -> dict[str, Any]:
         "encoder_tokens": None
         if given["encoder_tokens"] is None
         else parse_tokens(given["encoder_tokens"], "--encoder-tokens"),
-        **_layout(given),
+        **layout_of(given),
     }
 
 
@@ -184,7 +184,8 @@ def _whole(given: Given, name: str, most: int | None = None) -> int:
     return parse_integer(text, f"--{name}", most) if most else parse_integer(text, f"--{name}")
 
 
-def _layout(given: Given) -> dict[str, int]:
+def layout_of(given: Given) -> dict[str, int]:
+    """How the options split the model and the batch."""
     layout = {name: _whole(given, name, _MOST_GPUS) for name in ("tp", "pp", "dp", "dcp")}
     counted = card_of(given)[0]
     if given["gpus"] is None and counted is None:

@@ -1,13 +1,14 @@
 """A question from its parts: a model, the options, and an engine with its own flags where one is named."""
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvcalc.cli.options import Given, card_of, request_of
+from kvcalc.cli.options import Given, budget_of, card_of, layout_of, request_of
 from kvcalc.cli.shell import load_model, standard_input
 from kvcalc.document import Value
-from kvcalc.errors import DocumentError, KvcalcError
+from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Budget, Fit, Holding, Share
 from kvcalc.sizing import Size, measure
 
@@ -88,12 +89,13 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
 
     started = launch(given["engine"], behind, partial(_pasted, source))
     model = _load(source, given) if source is not None or behind is None else _named_model(started, given)
-    stated = started.engine.asked(started.program, started.read, model)
+    stated = started.engine.asked(started.program, started.read._replace(memory=_memory(given)), model)
     packed = (given["kv_dtype"] or "").strip().lower()
     if packed in started.engine.packed:
         given = {**given, "kv_dtype": started.engine.packed[packed]}
         stated = stated._replace(knobs={**stated.knobs, "packed": packed})
-    size = measure(request_of(model, given, stated.options))
+    defaults = {name: value for name, value in stated.defaults.items() if given[name] is None}
+    size = measure(request_of(model, given, {**defaults, **stated.options}))
     question = Question(size.request, size.placement, started.version, stated.knobs, card=card_of(given)[1]).counted()
     reservation = reserve(started.engine, question)
     capacity = reservation.plan.capacity
@@ -111,6 +113,13 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
     return Asked(size, reservation, holding, warnings, stated, stored)
 
 
+def _memory(given: Given) -> int | None:
+    """What the GPUs of one server have together, where the options say it."""
+    budget = budget_of(given) if "vram" in given else None
+    layout = layout_of(given)
+    return None if budget is None or budget.vram is None else budget.vram * layout["tp"] * layout["pp"]
+
+
 def _pasted(source: str | None) -> bytes:
     """The text of a start-up command, from standard input."""
     if source == "-":
@@ -125,9 +134,9 @@ def _named_model(started: "Launch", given: Given) -> "Model":
         raise KvcalcError("MODEL: expected a model, and the command names none", started.in_front())
     try:
         return _load(named, given)
-    except DocumentError:  # the file is here, and has a fault
-        raise
     except KvcalcError as error:
+        if os.path.exists(named):  # it is here, and has a fault
+            raise
         hint = started.in_front()
         if error.hint and not error.message.endswith("no such file"):  # the file is on another machine
             hint = f"{error.hint}; or {hint}"

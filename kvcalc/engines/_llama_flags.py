@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvcalc.dtypes import KV, find
+from kvcalc.engines._llama_context import MOST_SEQUENCES
 from kvcalc.engines._llama_names import SWITCHES, WORDS
 from kvcalc.engines._llama_versions import Version
 from kvcalc.errors import KvcalcError, shown
@@ -35,6 +36,7 @@ _FLASH = {
     **dict.fromkeys(("off", "disabled", "false", "0"), "off"),
     **dict.fromkeys(("auto", "-1"), "auto"),
 }
+_BARE = "on, without a word"
 # need_n_rs_seq: what drafts so that the state must be kept for each token.
 _DRAFTS = frozenset({"draft-mtp", "draft-eagle3", "draft-dflash", "draft-dspark"})
 
@@ -61,7 +63,7 @@ def _from_zero(text: str, what: str) -> int:
 
 def _slots(text: str, what: str) -> int:
     """A number of sequences; all numbers below zero stand for the default."""
-    return -1 if re.fullmatch(r"-[0-9]{1,9}", text.strip()) else parse_integer(text, what)
+    return -1 if re.fullmatch(r"-[0-9]{1,9}", text.strip()) else parse_integer(text, what, MOST_SEQUENCES)
 
 
 def _type(text: str, what: str) -> str:
@@ -104,7 +106,7 @@ FLAGS = Flags(
         _flag("n_ubatch", "-ub --ubatch-size", _from_zero, "UBATCH"),
         _flag("k_type", "-ctk --cache-type-k", _type, "CACHE_TYPE_K"),
         _flag("v_type", "-ctv --cache-type-v", _type, "CACHE_TYPE_V"),
-        _flag("flash_attn", "-fa --flash-attn", _flash, "FLASH_ATTN", bare="on"),
+        _flag("flash_attn", "-fa --flash-attn", _flash, "FLASH_ATTN", bare=_BARE),
         _flag("swa_full", "--swa-full", env="SWA_FULL"),
         _flag("kv_unified", "-kvu --kv-unified", env="KV_UNIFIED"),
         _flag("kv_unified", "-no-kvu --no-kv-unified", env="NO_KV_UNIFIED", constant=False),
@@ -126,6 +128,8 @@ FLAGS = Flags(
     SWITCHES,
     underscores=True,
     images=_IMAGES,
+    wordless=("", *_SERVERS, *_CLIENTS),
+    many=frozenset({"--control-vector-layer-range", "--control-vector-scaled", "--lora-scaled"}),
 )
 
 
@@ -170,6 +174,8 @@ def asked(program: str, read: Read, model: Model) -> Asked:
     knobs = {
         key: values[key] for key in ("n_batch", "n_ubatch", "flash_attn", "swa_full", "kv_unified") if key in values
     }
+    if knobs.get("flash_attn") == _BARE:
+        knobs["flash_attn"] = "on"
     if values.get("split_mode") == "tensor":
         if knobs.get("flash_attn") == "off":
             raise KvcalcError("-fa: off contradicts -sm tensor, which needs flash attention", "leave one of them out")
@@ -185,6 +191,8 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         fitted = version.context == 0 and "n_ctx" not in values and "per_slot" not in values and values.get("fit", True)
         knobs |= {**told, "n_ctx": n_ctx, "fitted": fitted}
     drafts, warnings = _drafts(values, model, version)
+    if values.get("flash_attn") == _BARE and version.flash == "auto":  # pull request 15434: no switch any more
+        warnings += ("-fa: expected on, off or auto behind it, without which llama.cpp does not start: on is used",)
     if "override" in values:
         warnings += ("--override-kv: may change the cache, and was not looked at",)
     return Asked(options, knobs | drafts, warnings=warnings)

@@ -49,15 +49,10 @@ def _from(least: int) -> Callable[[str, str], int]:
     return parse
 
 
+_PROGRAMS = ("mlx_lm.generate", "mlx_lm generate", "mlx_lm.chat", "mlx_lm chat", "mlx_lm.server", "mlx_lm server")
+
 FLAGS = Flags(
-    (
-        "mlx_lm.generate",
-        "mlx_lm generate",
-        "mlx_lm.chat",
-        "mlx_lm chat",
-        "mlx_lm.server",
-        "mlx_lm server",
-    ),
+    _PROGRAMS,
     (
         Flag("model", ("--model",), word),
         Flag("max_tokens", ("--max-tokens", "-m"), parse_integer),
@@ -73,6 +68,8 @@ FLAGS = Flags(
     words=frozenset(_WORDS.split()),
     switches=frozenset(_SWITCHES.split()),
     abbreviated=True,
+    wordless=("", *_PROGRAMS),
+    many=frozenset({"--extra-eos-token"}),
 )
 
 

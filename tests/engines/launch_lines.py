@@ -532,6 +532,22 @@ $ pip install mlx-lm
 $ mlx_lm.server --model mlx-community/Llama-3.2-3B-Instruct-4bit --port 8080
 ```
 """, "mlx_lm.server", "mlx-community/Llama-3.2-3B-Instruct-4bit", {"generated_tokens": 512}),
+    Line("repository, compose file with an image of its own: its words are flags alone", """
+services:
+  llama.cpp:
+    image: llama.cpp-${NAME}
+    cpuset: ${ISOLATE_CPU}
+    command: -m /models/7B/ggml-model-q4_0.bin -p "Building a website" -n 1024 -c 2048 --seed 1 -t '${THREADS_CPU}'
+  web: {image: nginx}
+""", "", "/models/7B/ggml-model-q4_0.bin", slots(2048), "llama2-7b", engine="llama.cpp", chosen=("llama.cpp",)),
+    Line("repository, script that starts the same in two functions", """
+serve_once() {
+  OLLAMA_NUM_PARALLEL=2 ollama serve > a.log 2>&1 &
+}
+serve_again() {
+  OLLAMA_NUM_PARALLEL=2 ollama serve > b.log 2>&1 &
+}
+""", "ollama serve", None, {"num_parallel": 2}, "llama3-8b"),
     # arguments alone
     Line("issue, list of arguments", "- --model\n- /m/x.gguf\n- --ctx-size=8192\n- -np\n- '2'\n", "", "/m/x.gguf", slots(8192, 2),
          "llama3-8b", engine="llama.cpp"),

@@ -1,6 +1,7 @@
 """Launch commands: start-up lines of real deployments, typed behind -- or pasted as text, and never run."""
 
 import io
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -281,6 +282,14 @@ def test_a_model_that_is_elsewhere_must_be_given_in_front(
     message, hint = refused("--", *command.split())
     assert message.startswith(says)
     assert hint.endswith(way_out)
+    assert "no such file" not in message or hint == f"  hint: give the model in front: {way_out}"
+
+
+def test_a_faulty_model_that_is_here_says_its_own_fault(refused: Refused, tmp_path: Path) -> None:
+    """Another model would be no way out."""
+    (tmp_path / "x.gguf").write_bytes(b"GGUF\3\0")
+    message, hint = refused("--", "llama-server", "-m", str(tmp_path / "x.gguf"))
+    assert ("x.gguf: " in message, "in front" in hint) == (True, False)
 
 
 def test_flags_alone_need_a_model_and_their_engine(refused: Refused) -> None:
@@ -417,6 +426,7 @@ HOSTILE = {
     "arrays": b"A=(" * 80_000,
     "here-documents": b"<<a " * 60_000,
     "exports": b"".join(b"export A%d=1\nsudo x\n" % i for i in range(8_000)),
+    "many commands": b"".join(b"ollama serve %d\n" % i for i in range(12_000)),
     "doubling variables": DOUBLING.encode(),
     "many of a long variable": b"A=" + b"x" * 9_000 + b"\n" + b"echo $A\n" * 25_000,
     "shells in shells": ("bash -c " + shlex.quote("bash -c " + shlex.quote("sudo " * 3_000)) + "\n").encode() * 5,
@@ -465,3 +475,19 @@ def test_a_started_command_knows_its_engine() -> None:
     found = [*find(Command(("sudo", "-u", "x", "A=1", "vllm", "serve", "m", "-q")), ENGINES, strict=True)]
     expected = Started(ENGINES[0], "vllm serve", ("m", "-q"), {"A": "1"})
     assert found == [expected]
+
+
+@pytest.mark.parametrize(
+    ("engine", "command", "named"),
+    [
+        ("ollama", "llama-server -c 32768", "ollama contradicts --, where llama-server starts llama.cpp"),
+        ("mlx", "ollama run llama3:8b", "mlx contradicts --, where ollama run starts ollama"),
+        ("llama.cpp", "docker run x vllm serve a/b", "llama.cpp contradicts --, where vllm serve starts vllm"),
+    ],
+)
+def test_an_engine_and_another_ones_command_contradict(engine: str, command: str, named: str) -> None:
+    """The flags of one engine mean nothing to another, and its default size would pass for the command's."""
+    with pytest.raises(KvcalcError, match=rf"^--engine: {re.escape(named)}$"):
+        launch(engine, command.split())
+    with pytest.raises(KvcalcError, match="contradicts <stdin>"):
+        pasted(command, engine=engine)
