@@ -174,8 +174,8 @@ class Engine(NamedTuple):
     that it takes by default, given the question and that memory in bytes. `overhead` is the least and the most that it
     takes beside weights and cache, where nobody has measured it: an estimate, which gives a range. `packed`: KV formats
     of this engine alone, with the plain one whose elements they have; the name is the setting `packed`. `newest`: the
-    last version that was read. `of_rest`: the share is of what weights leave.
-    `stored` says how the weights that a command runs are packed, where the model's facts are of another checkpoint.
+    last version that was read. `of_rest`: the share is of what weights leave. `stored`: how a command's weights are
+    packed, where not as in the model's facts.
     """
 
     name: str
@@ -299,5 +299,5 @@ def _check_formats(engine: Engine, request: Request) -> None:
     """A KV dtype that was asked for must be one of the engine's."""
     for option, dtype, auto in zip(("--k-dtype", "--v-dtype"), request.widths[:2], request.auto, strict=True):
         if not auto and dtype.name not in engine.formats:
-            known = ", ".join(engine.formats)
-            raise KvcalcError(f"{option}: {engine.name} has no {dtype.name} cache", f"one of {known}")
+            hint = f"one of {', '.join(engine.formats)}"
+            raise KvcalcError(f"{option}: {engine.name} has no {dtype.name} cache", hint)
