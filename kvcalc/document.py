@@ -122,13 +122,14 @@ def _request(request: Request, budget: Budget | None) -> dict[str, Value]:
         values |= dict.fromkeys(("vram_bytes", "utilization", "weights", "overhead_bytes"))
     else:
         weights = budget.weights if isinstance(budget.weights, str | int) else budget.weights.name
-        share = budget.utilization.part / budget.utilization.of
+        share = budget.utilization.part / budget.utilization.of if budget.utilization else 1.0
         values |= {
             "vram_bytes": budget.vram,
             "utilization": share,
             "weights": weights,
             "overhead_bytes": budget.overhead,
         }
+    values["gpu"] = budget.card.name if budget is not None and budget.card is not None else None
     values["kv_memory_bytes"] = budget.kv_memory if budget is not None else None
     return values
 

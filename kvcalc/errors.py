@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 __all__ = ["DocumentError", "ExitCode", "KvcalcError", "Problem", "escape", "nearest", "shown", "shown_path"]
 
+_LONGEST_NAME = 300  # among names that may be meant
 _LONGEST_PATH = 300  # shown whole; the system allows 4,096
 
 
@@ -95,6 +96,8 @@ def shown_path(path: str) -> str:
 
 def nearest(word: str, among: Iterable[str], most: int = 3) -> list[str]:
     """The names closest to a misspelt one, best first."""
+    if len(word) > _LONGEST_NAME:  # a comparison takes time with its length, and no name is as long
+        return []
     from difflib import get_close_matches  # only on the way to an error: start-up does not pay for it
 
     return get_close_matches(word.lower(), list(among), n=most, cutoff=0.6)

@@ -229,8 +229,14 @@ def _room(fit: Fit, sized: Size) -> list[Term]:
     if room.vram is not None and room.weights is not None:
         sum_ = f"ceil({room.whole_weights:,} B / (tp {layout.tp} x pp {layout.pp}))"
         found.append(Term("weights per GPU", sum_, room.weights, room.weights_source or ""))
-        sum_ = f"floor({room.vram:,} x {room.utilization}) - {room.weights:,} weights - {room.overhead:,} overhead"
-        found.append(Term("budget per GPU", sum_, room.kv_budget, "VRAM x utilization - weights - overhead"))
+        beside = f"{room.weights:,} weights - {room.overhead:,} overhead"
+        sum_, rule = f"floor({room.vram:,} x {room.utilization}) - {beside}", "VRAM x utilization - weights - overhead"
+        if room.of_rest:
+            sum_, rule = (
+                f"floor(({room.vram:,} - {beside}) x {room.utilization})",
+                "share of what weights leave",
+            )
+        found.append(Term("budget per GPU", sum_, room.kv_budget, rule))
     if each and fit.max_batch is not None:
         local, budget = fit.max_batch // layout.dp, max(room.kv_budget, 0)
         sum_ = f"floor({budget:,} / {each:,}) = {many(local, 'sequence')} of {each:,} B"

@@ -16,6 +16,7 @@ __all__ = [
     "find_hub_id",
     "folders",
     "has_ending",
+    "in_name",
     "is_path",
     "name_fault",
     "nearest_hint",
@@ -25,7 +26,13 @@ __all__ = [
 ENDINGS = (".yaml", ".yml")
 _MODEL_ENDINGS = (".json", ".gguf", ".safetensors")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
-_GGUF = "-gguf"  # ggml-org/gpt-oss-20b-GGUF holds openai/gpt-oss-20b, as do those of all who convert it
+_LONGEST = 200  # of a name in which a preset's is looked for
+_MOST_IN_FRONT = 3  # words in front of the model's own: Meta-Llama-3-8B
+# ggml-org/gpt-oss-20b-GGUF holds openai/gpt-oss-20b, and mlx-community/gpt-oss-20b-MLX-8bit too, as do those of all who
+# convert it.
+_CONVERTED = re.compile(
+    r"(.+?)-(?:gguf|(?:mlx-)?(?:[2-8]bit|bf16|fp16|mxfp[48]|nvfp4)(?:-dwq(?:-\w+)?)?)", re.IGNORECASE
+)
 
 
 class Entry(NamedTuple):
@@ -121,11 +128,22 @@ def nearest_hint(name: str) -> str:
 
 
 def find_hub_id(hub_id: str) -> Entry | None:
-    """The preset that gives `hub_id` as its own; of a repository of GGUF files, that of the model it is named after."""
+    """The preset that gives `hub_id` as its own; of a repository of converted weights, the preset of its name."""
     found = next((entry for entry, ids in _with_id(hub_id) if hub_id.lower() in ids), None)
-    if found is None and hub_id.lower().endswith(_GGUF):
-        return _find_model_name(hub_id.rsplit("/", maxsplit=1)[-1][: -len(_GGUF)])
-    return found
+    converted = _CONVERTED.fullmatch(hub_id.rsplit("/", maxsplit=1)[-1])
+    return found if found is not None or converted is None else _find_model_name(converted[1])
+
+
+def in_name(model: str) -> str | None:
+    """The preset that the name of a file or a repository speaks of: Qwen3-8B-Q4_K_M.gguf of qwen3-8b. It is a guess."""
+    parts = re.split(r"[-_ ]", re.split(r"[/\\]", model[:_LONGEST])[-1].partition(":")[0])
+    known = {squash(entry.name): entry.name for entry in entries()}
+    for begin in range(min(len(parts), _MOST_IN_FRONT)):
+        for end in range(len(parts), begin, -1):
+            found = known.get(squash("".join(parts[begin:end]).removesuffix(".gguf")))
+            if found is not None:
+                return found
+    return None
 
 
 def _find_model_name(name: str) -> Entry | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from kvcalc.errors import KvcalcError, shown
+from kvcalc.hardware import Card
 from kvcalc.sizing import Size
 from kvcalc.units import MOST_TOKENS, ceil_div
 from kvcalc.weights import Weights, weigh
@@ -39,13 +40,19 @@ class Share(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """What one GPU offers: `vram` bytes, weights and overhead still to come off, or `kv_memory` for the cache alone."""
+    """What one GPU offers: `vram` bytes, weights and overhead still to come off, or `kv_memory` for the cache alone.
+
+    `card`: the one whose memory `vram` is, where it was named. `of_rest`: the share is of what weights and
+    overhead leave, as TensorRT-LLM has it.
+    """
 
     vram: int | None = None
     kv_memory: int | None = None
-    utilization: Share = Share(1, 1)  # of --vram; engines and --gpu bring their own
+    utilization: Share | None = None  # of --vram; all of it where neither the asker nor an engine says
     weights: Weights = "auto"
     overhead: int = 0
+    card: Card | None = None
+    of_rest: bool = False
 
 
 class Room(NamedTuple):
@@ -64,6 +71,8 @@ class Room(NamedTuple):
     gpus_for_weights: int | None = None
     whole_weights: int | None = None  # of all GPUs together
     weights_source: str | None = None
+    card: Card | None = None
+    of_rest: bool = False
     rough_weights: bool = False  # estimated from a format that only a part of the checkpoint has
 
 
@@ -87,13 +96,15 @@ class Holding(NamedTuple):
     """How an engine fills one GPU. `asked` bytes are there for what was asked.
 
     `holds` takes sequences on one replica, tokens in each and a budget, and never turns true again as the first two
-    grow. `most_sequences` is what one instance takes. `capacity` is the engine's own count of tokens for a budget.
+    grow. `most_sequences` is what one instance takes, `most_tokens` what each of them may have. `capacity` is the
+    engine's own count of tokens for a budget.
     """
 
     asked: int
     holds: Callable[[int, int, int], bool]
     most_sequences: int | None = None
     capacity: Callable[[int], int] | None = None
+    most_tokens: int | None = None
 
 
 def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
@@ -112,10 +123,15 @@ def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
     )
 
     limit = request.model.max_context
-    most = _most(
-        lambda tokens: holding.holds(local_batch, tokens, bytes_free), limit if limit is not None else MOST_TOKENS
-    )
+    own_limit = holding.most_tokens if holding.most_tokens is not None else MOST_TOKENS
+    highest = min(limit if limit is not None else MOST_TOKENS, own_limit)
+    most = _most(lambda tokens: holding.holds(local_batch, tokens, bytes_free), highest)
     endless = limit is None and most == MOST_TOKENS
+    refused = holding.most_sequences is not None and local_batch > holding.most_sequences
+    if endless or most == limit:
+        context_binding: Binding = "model"
+    else:
+        context_binding = "engine" if refused or most == own_limit else full
     if engine is None:  # each sequence takes the same
         each = size.rank_bytes(request.context)
         sequences, binding = (bytes_free // each, full) if each else (None, _MODEL)
@@ -133,7 +149,7 @@ def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
         capacity_tokens=None if capacity is None else capacity * dp,
         fits=holding.asked <= room.kv_budget and holding.holds(local_batch, request.context, bytes_free),
         binding=binding,
-        context_binding="model" if endless or most == limit else full,
+        context_binding=context_binding,
     )
 
 
@@ -151,20 +167,24 @@ def _room(size: Size, budget: Budget) -> Room:
     if budget.vram is None:
         raise KvcalcError("--vram: expected a size, or --kv-memory instead")
     layout = size.request.layout
-    usable = budget.utilization.floor(budget.vram)
+    share = budget.utilization or Share(1, 1)
     whole = weigh(size.request.model, budget.weights)
     weights = ceil_div(whole.bytes, layout.tp * layout.pp)
-    beside = usable - budget.overhead
+    beside = (budget.vram if budget.of_rest else share.floor(budget.vram)) - budget.overhead
+    left = beside - weights
+    kv_budget = share.floor(left) if budget.of_rest and left > 0 else left
     return Room(
-        kv_budget=beside - weights,
+        kv_budget=kv_budget,
         vram=budget.vram,
-        utilization=budget.utilization,
-        idle=budget.vram - usable,
+        utilization=share,
+        idle=budget.vram - budget.overhead - weights - kv_budget,
+        of_rest=budget.of_rest,
         weights=weights,
         overhead=budget.overhead,
         gpus_for_weights=ceil_div(whole.bytes, beside) if beside > 0 else None,
         whole_weights=whole.bytes,
         weights_source=whole.source,
+        card=budget.card,
         rough_weights=whole.rough,
     )
 
@@ -180,9 +200,14 @@ def _most(holds: Callable[[int], bool], limit: int) -> int:
     return low
 
 
-def warnings(fit: Fit | None) -> list[str]:
-    """What the asker should know about the memory that the answer counts with."""
-    if fit is None or not fit.room.rough_weights:
+def warnings(fit: Fit | None, stored: str | None = None) -> list[str]:
+    """What the asker should know about the memory that is counted with. `stored`: what runs in their place."""
+    counted = None if fit is None else fit.room.weights_source
+    if fit is None or counted is None:
         return []
-    estimate = f"weights estimated as {fit.room.weights_source}"
-    return [f"{estimate}, without what is stored in wider formats; --weights SIZE takes a measured size"]
+    if stored is not None:
+        return [f"weights counted as {counted}, while what runs is {stored}: --weights SIZE takes its size"]
+    if fit.room.rough_weights:
+        estimate = f"weights estimated as {counted}"
+        return [f"{estimate}, without what is stored in wider formats; --weights SIZE takes a measured size"]
+    return []

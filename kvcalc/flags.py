@@ -4,18 +4,27 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from kvcalc.errors import KvcalcError, shown
+from kvcalc.errors import KvcalcError, escape, shown
+from kvcalc.variables import Open, left_open
 
-__all__ = ["Flag", "Flags", "Read", "read_flags", "word"]
+__all__ = ["MODEL_KEYS", "Flag", "Flags", "Image", "Read", "no_value", "read_flags", "word"]
 
 Parse = Callable[[str, str], object]
+
+MODEL_KEYS = (
+    "model",
+    "repo",
+    "url",
+    "file",
+)  # of what names the model: it may be left open, since MODEL in front comes first
 
 
 class Flag(NamedTuple):
     """A flag that changes the cache. `key` is what it sets; a switch takes no word and sets `constant`.
 
     `parse` takes the word and the flag's name, which stands in errors. `env` are variables that mean the same. `bare`
-    is what a flag sets that may stand without its word.
+    is what a flag sets that may stand without its word. `several`: all words up to the next flag are its own, and
+    `parse` takes them with spaces between.
     """
 
     key: str
@@ -24,6 +33,7 @@ class Flag(NamedTuple):
     constant: object = True
     env: tuple[str, ...] = ()
     bare: object = None
+    several: bool = False
 
 
 def word(text: str, what: str) -> str:  # noqa: ARG001 - the signature of every parser of flags
@@ -31,11 +41,24 @@ def word(text: str, what: str) -> str:  # noqa: ARG001 - the signature of every 
     return text
 
 
+class Image(NamedTuple):
+    """A container's image that starts an engine: the words of its entrypoint, and of its command where none is given.
+
+    `name` may lack a registry in front, and a tag; a tag that is named stands for all that go on with a hyphen.
+    """
+
+    name: str
+    entrypoint: str
+    command: str = ""
+
+
 class Flags(NamedTuple):
     """All flags of an engine: those that change the cache, and names of those that cannot, by whether a word follows.
 
-    `programs` start the engine; each is a name or several words, such as `ollama run`. `underscores` may stand for the
-    hyphens of long names.
+    `programs` start the engine; each is a name or several words, such as `ollama run`. `clients` are those that ask a
+    server, whose variables count. `images` start the engine by their names. `underscores` may stand for the hyphens of
+    long names; those may be `abbreviated`, as argparse allows it. `wordless` are programs that take no words but their
+    flags' ("" for flags alone), of which `many` take several.
     """
 
     programs: tuple[str, ...] = ()
@@ -43,18 +66,26 @@ class Flags(NamedTuple):
     words: frozenset[str] = frozenset()
     switches: frozenset[str] = frozenset()
     underscores: bool = False
+    images: tuple[Image, ...] = ()
+    abbreviated: bool = False
+    clients: tuple[str, ...] = ()
+    wordless: tuple[str, ...] = ()
+    many: frozenset[str] = frozenset()
 
 
 class Read(NamedTuple):
     """What a command line says: values by key, words that belong to no flag, and what was not understood.
 
-    `version` is the row of the engine's table that holds, since defaults change.
+    `version` is the row of the engine's table that holds, since defaults change; they may depend on `memory` too, the
+    bytes of all GPUs of one server, where these are known. `unknown` are names of flags.
     """
 
     values: Mapping[str, object]
     others: tuple[str, ...]
     warnings: tuple[str, ...]
     version: object = None
+    unknown: tuple[str, ...] = ()
+    memory: int | None = None
 
 
 def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engine: str) -> Read:
@@ -65,17 +96,19 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
     """
     known = {name: flag for flag in flags.flags for name in flag.names}
     values = {flag.key: _value(flag, name, env[name]) for flag in flags.flags for name in flag.env if name in env}
-    others, warnings, rest = [], [], deque(words)
+    others, warnings, unknown, rest = [], [], [], deque(words)
     while rest:
         text = rest.popleft()
         name, equals, attached = text.partition("=")
-        if flags.underscores and name.startswith("--"):
-            name = name.replace("_", "-")
+        if name.startswith("--"):
+            name = _full(name, flags, known)
         flag = known.get(name)
         if not _is_flag(text):
             others.append(text)
         elif flag is None:
-            warnings += _unknown(name, rest, flags, engine, alone=bool(equals))
+            said = _unknown(name, rest, flags, engine, alone=bool(equals))
+            warnings += said
+            unknown += [name] if said else []
         elif equals:
             values[flag.key] = _value(flag, name, attached)
         elif flag.parse is None:
@@ -83,10 +116,13 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
         elif flag.bare is not None and (not rest or _is_flag(rest[0])):
             values[flag.key] = flag.bare
         elif rest:
-            values[flag.key] = flag.parse(rest.popleft(), name)
+            first = rest.popleft()
+            while flag.several and rest and not _is_flag(rest[0]):
+                first += f" {rest.popleft()}"
+            values[flag.key] = _value(flag, name, first)
         else:
             raise KvcalcError(f"{name}: expected a value behind it")
-    return Read(values, tuple(others), tuple(warnings))
+    return Read(values, tuple(others), tuple(warnings), unknown=tuple(unknown))
 
 
 def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: bool) -> list[str]:
@@ -94,10 +130,22 @@ def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: b
     if name in flags.switches:
         return []
     took = rest.popleft() if rest and not alone and (name in flags.words or not _is_flag(rest[0])) else None
+    while name in flags.many and rest and not _is_flag(rest[0]):
+        rest.popleft()
     if name in flags.words:
         return []
     what = shown(name if took is None else f"{name} {took}")
     return [f"{what} of {engine} is not known to kvcalc, and was taken to leave the cache as it is"]
+
+
+def _full(name: str, flags: Flags, known: Mapping[str, Flag]) -> str:
+    """The long name that is meant: with hyphens, and whole where only one begins so."""
+    if flags.underscores:
+        name = name.replace("_", "-")
+    if not flags.abbreviated or name in known or name in flags.words or name in flags.switches or name == "--":
+        return name
+    meant = [full for full in (*known, *flags.words, *flags.switches) if full.startswith(name)]
+    return meant[0] if len(meant) == 1 else name
 
 
 def _is_flag(word: str) -> bool:
@@ -110,6 +158,9 @@ _YES, _NO = ("1", "on", "true", "yes", "enabled"), ("0", "off", "false", "no", "
 
 def _value(flag: Flag, name: str, text: str) -> object:
     """What a flag sets: a switch written with a value (`--no-x=false`, `LLAMA_ARG_X=1`) holds if that says yes."""
+    unknown = left_open(text) if flag.key not in MODEL_KEYS else None
+    if unknown is not None:
+        raise no_value(name, unknown)
     if flag.parse is not None:
         return flag.parse(text, name)
     if text.lower() in _YES:
@@ -117,3 +168,15 @@ def _value(flag: Flag, name: str, text: str) -> object:
     if text.lower() in _NO and isinstance(flag.constant, bool):
         return not flag.constant
     raise KvcalcError(f"{name}: expected on or off, got {shown(text)}")
+
+
+def no_value(name: str, unknown: Open) -> KvcalcError:
+    """A flag whose word depends on what is not known here."""
+    text = escape(unknown.text[:60])
+    if not unknown.name:
+        return KvcalcError(f"{name}: {text} is not run here", "write its result in its place")
+    why = "has several values in this text" if unknown.several else "has no value here"
+    way_out = (
+        "write its value in its place" if unknown.name.isdigit() else f"give it in front: -- {unknown.name}=VALUE ..."
+    )
+    return KvcalcError(f"{name}: {text} {why}", way_out)

@@ -2,26 +2,32 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import NamedTuple
 
 from kvcalc import engines
 from kvcalc.errors import KvcalcError, escape, nearest, shown
-from kvcalc.finding import entries
-from kvcalc.flags import Read, read_flags
+from kvcalc.finding import entries, in_name
+from kvcalc.flags import Read, no_value, read_flags
+from kvcalc.logform import Spoken
 from kvcalc.reserving import Engine
-from kvcalc.versions import Version, pick
+from kvcalc.scripts import Command
+from kvcalc.starting import Started, assignments, find
+from kvcalc.variables import expand, left_open
+from kvcalc.versions import Version, pick, unread
 
-__all__ = ["Launch", "all_engines", "launch"]
+__all__ = ["Launch", "all_engines", "launch", "log_forms"]
 
-_LATER = ("vllm", "sglang", "tensorrt_llm")  # to come
-
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_TEXT = "<stdin>"
+_MOST_LISTED = 6
 
 
 class Launch(NamedTuple):
-    """An engine in one version, and what its own command line says. `program` is empty where flags stand alone."""
+    """An engine in one version, and what its own command line says. `program` is empty where flags stand alone.
+
+    `begins`: how the command would be typed again.
+    """
 
     engine: Engine
     version: Version
@@ -29,20 +35,39 @@ class Launch(NamedTuple):
     program: str
     read: Read
     warnings: tuple[str, ...]
+    begins: str = ""
+
+    @property
+    def named(self) -> str | None:
+        """The model in the command's own words."""
+        return self.engine.model_of(self.program, self.read)
 
     @property
     def model(self) -> str | None:
         """The model that the command names, as MODEL may be given."""
-        model = self.engine.model_of(self.program, self.read)
+        model = self.named
+        unknown = None if model is None else left_open(model)
+        if unknown is not None:
+            raise KvcalcError(no_value("MODEL", unknown).message, self.in_front())
         if model is None or self.engine.named is None:
             return model
         return self.engine.named(model, [entry.name for entry in entries()])
 
+    def in_front(self) -> str:
+        """How to say which model is meant, where the command does not, or names a file that is elsewhere."""
+        meant = in_name(self.named or "") or "MODEL"
+        engine = "" if self.program else f" --engine {self.engine.name}"
+        return f"give the model in front: kvcalc {meant}{engine} -- {self.begins}"
+
 
 def _module_names() -> list[str]:
+    return sorted(name for name in _files() if not name.startswith("_"))
+
+
+def _files() -> list[str]:
     # As pkgutil would list them, whose import costs as much as an engine's.
     files = (name.partition(".") for folder in engines.__path__ for name in os.listdir(folder))
-    return sorted(name for name, _, ending in files if ending == "py" and not name.startswith("_"))
+    return [name for name, _, ending in files if ending == "py"]
 
 
 def _load(module: str) -> Engine:
@@ -56,76 +81,194 @@ def all_engines() -> list[Engine]:
     return [_load(name) for name in _module_names()]
 
 
+def log_forms(name: str | None) -> list[Spoken]:
+    """The engines whose logs can be read, or the named one of them. Raises KvcalcError for a name that is not known."""
+    wanted = [_find(name)] if name else all_engines()
+    found = []
+    for engine in wanted:
+        module = f"_{_module_of(engine.name)}_log"
+        if module in _files():
+            found.append(Spoken(engine, import_module(f"{engines.__name__}.{module}").FORM))
+    if name and not found:
+        raise KvcalcError(f"--engine: no log of {wanted[0].name} can be read")
+    return found
+
+
+def _module_of(name: str) -> str:
+    return re.sub(r"[-.]", "_", name.strip().lower())
+
+
 def _find(name: str) -> Engine:
-    module = re.sub(r"[-.]", "_", name.strip().lower())
+    module = _module_of(name)
     if re.fullmatch(r"[a-z]\w*", module, re.ASCII) and module in _module_names():
         return _load(module)
-    if module in _LATER:
-        raise KvcalcError(f"--engine: {name.strip()} is not in this version of kvcalc", "without it: the exact size")
     names = [engine.name for engine in all_engines()]
     close = nearest(name, names, 1)
     hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}"
     raise KvcalcError(f"--engine: expected the name of an engine, got {shown(name)}", hint)
 
 
-def launch(engine: str | None, words: Sequence[str] | None) -> Launch:
+def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[[], bytes] = bytes) -> Launch:
     """What `--engine` and the words after `--` say. Either may be missing, but not both.
 
-    Raises KvcalcError for an engine, a version or a command that is not known, and for a flag's faulty value.
+    `-` in place of a command stands for a text that `read_text` gives, and may be followed by the name of one of the
+    commands in it. Raises KvcalcError for an engine, a version or a command that is not known, and for a flag's faulty
+    value.
     """
     name, _, version = (engine or "").partition("@")
     stated = _find(name) if engine else None
-    started = _program(list(words or ()), [stated] if stated else all_engines())
-    if started is None:
-        if stated is None:
-            text = escape(" ".join(words or ()))[:40]
-            raise KvcalcError(
-                f"--: expected the command of an engine, got '{text}'",
-                f"such as {' or '.join(e.flags.programs[0] for e in all_engines() if e.flags.programs)}; "
-                "before flags alone, name the engine: --engine NAME",
-            )
-        started = _flags_alone(stated, list(words or ()))
+    among = [stated] if stated else all_engines()
+    typed = list(words or ())
+    quoted = len(typed) == 1 and len(typed[0].split()) > 1  # a whole command as one word
+    env, behind = ({}, typed) if quoted else assignments(typed)
+    if behind[:1] == ["-"]:
+        started = _in_text(read_text(), env, behind[1:], among, stated)
+        begins = " ".join(typed)
+    else:
+        started = _in_words(Command(tuple(behind), env), among, stated)
+        begins = f"{started.program} ..." if started.program else "..."
+    version = version or _tagged(started) or ""
     row, warning = pick(started.engine.versions, version or None, started.engine.name)
-    read = read_flags(started.words, started.engine.flags, started.env, started.engine.name)
-    warnings = (*read.warnings, *([warning] if warning else ()))
-    return Launch(started.engine, row, version or None, started.program, read._replace(version=row), warnings)
+    if version and started.engine.newest:
+        warning = warning or unread(version, started.engine.newest, started.engine.name)
+    env = {key: value for key, value in started.env.items() if value.strip()}
+    read = read_flags(_expanded(started.words, env), started.engine.flags, env, started.engine.name)
+    found = Launch(
+        started.engine,
+        row,
+        version or None,
+        started.program,
+        read._replace(version=row),
+        (*read.warnings, *([warning] if warning else ())),
+        begins,
+    )
+    left = [f"{started.unread} is not read here, and what it may set was not looked at"] if started.unread else []
+    return found._replace(warnings=(*left, *_left_open(found), *_stray(found), *found.warnings))
 
 
-class _Started(NamedTuple):
-    engine: Engine
-    program: str
-    words: tuple[str, ...]
-    env: Mapping[str, str]
+def _expanded(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """The words with variables' values in their places; one that holds flags may be several."""
+    made: list[str] = []
+    for word in words:
+        value = expand(word, env)
+        made += value.split() if value != word and value.startswith("-") else [value]
+    return made
 
 
-def _flags_alone(engine: Engine, words: list[str]) -> _Started:
+def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None) -> Started:
+    """The engine that words start; with a stated engine, they may be its flags alone."""
+    alone = stated is not None and (not command.words or command.words[0].startswith("-"))
+    found = [] if alone else _servers(find(command, among, strict=False))
+    if found:
+        return _only(found, "--")
+    if stated is not None:
+        if not alone:
+            _refuse_others([command], stated, "--")
+        return _flags_alone(stated, command)
+    text = escape(" ".join(command.words))[:40]
+    raise KvcalcError(f"--: expected the command of an engine, got '{text}'", _such_as())
+
+
+def _refuse_others(commands: Iterable[Command], stated: Engine, where: str) -> None:
+    """Raise KvcalcError where commands start another engine than `--engine` names."""
+    others = [engine for engine in all_engines() if engine.name != stated.name]
+    other = next((one for command in commands for one in find(command, others, strict=False)), None)
+    if other is not None:
+        raise KvcalcError(
+            f"--engine: {stated.name} contradicts {where}, where {other.program} starts {other.engine.name}",
+            f"leave --engine out, or name {other.engine.name}",
+        )
+
+
+def _flags_alone(engine: Engine, command: Command) -> Started:
     """Flags without a program, behind the variables in front. `num_beams=4` is an argument in Python's spelling, unless
     the engine knows a setting of that name: other variables have capitals.
     """
-    known, env = {name for flag in engine.flags.flags for name in flag.env}, {}
-    while words and (assignment := _ASSIGNMENT.fullmatch(words[0])):
-        if not assignment[1].isupper() and assignment[1] not in known:
-            break
-        env[assignment[1]] = assignment[2]
-        del words[0]
-    return _Started(engine, "", tuple(words), env)
+    known = {name for flag in engine.flags.flags for name in flag.env}
+    arguments = [name for name in command.env if not name.isupper() and name not in known]
+    words = (*(f"{name}={command.env[name]}" for name in arguments), *command.words)
+    env = {name: value for name, value in command.env.items() if name not in arguments}
+    return Started(engine, "", words, env, unread=command.unread)
 
 
-def _program(words: list[str], among: Sequence[Engine]) -> _Started | None:
-    """The first program of an engine in a command. What stands in front (`sudo`, `env`, `docker run IMAGE`) may set
-    variables; a word behind a flag is that flag's, but for Python's `-m`.
-    """
-    env: dict[str, str] = {}
-    programs = sorted(((p.split(), e) for e in among for p in e.flags.programs), key=lambda pair: -len(pair[0]))
-    for i, word in enumerate(words):
-        assignment = _ASSIGNMENT.fullmatch(word)
-        if assignment:
-            env[assignment[1]] = assignment[2]
+def _in_text(
+    content: bytes, env: Mapping[str, str], names: Sequence[str], among: Sequence[Engine], stated: Engine | None
+) -> Started:
+    """The one command of an engine in a text, or the one that is named."""
+    from kvcalc.manifests import read
+
+    if len(names) > 1:
+        raise KvcalcError(f"-: expected the name of one command in the text, got {len(names)}", "one at a time")
+    form, commands = read(content, _TEXT, env)
+    if names:
+        commands = [command for command in commands if command.name == names[0]]
+    found = _servers(one for command in commands for one in find(command, among, strict=True))
+    if found:
+        return _only(found, _TEXT)
+    if stated is not None and len(commands) == 1:
+        _refuse_others(commands, stated, _TEXT)
+        return _flags_alone(stated, commands[0])
+    of = f" called {shown(names[0])}" if names else ""
+    raise KvcalcError(f"{_TEXT}: no command of an engine{of} is found in this {form}", _such_as())
+
+
+def _servers(commands: Iterable[Started]) -> list[Started]:
+    """The commands that differ. Of a server and its one client, the client with what the server is started with."""
+    differing: dict[object, Started] = {}
+    for one in commands:
+        differing.setdefault((one.engine.name, one.program, one.words, frozenset(one.env.items())), one)
+    found = list(differing.values())
+    clients = [one for one in found if one.program in one.engine.flags.clients]
+    servers = [one for one in found if one.program not in one.engine.flags.clients]
+    if len(clients) == len(servers) == 1 and clients[0].engine is servers[0].engine:
+        return [clients[0]._replace(env={**clients[0].env, **servers[0].env}, version=servers[0].version)]
+    return found
+
+
+def _only(found: Sequence[Started], where: str) -> Started:
+    """The one command. Raises KvcalcError for several, with the names to choose from."""
+    if len(found) == 1:
+        return found[0]
+    listed = [f"{one.program} ({_place(one.name)})" if one.name else one.program for one in found[:_MOST_LISTED]]
+    more = f" and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
+    names = {one.name for one in found}
+    way_out = f"name one of them: -- - {found[0].name}" if len(names) == len(found) else "leave the others out"
+    raise KvcalcError(f"{where}: expected one command of an engine, got {', '.join(listed)}{more}", way_out)
+
+
+def _tagged(started: Started) -> str | None:
+    """The version that an image's tag says, where the engine has such versions."""
+    builds = started.engine.versions[-1].name.startswith("b")
+    return started.version if started.version and started.version.startswith("b") == builds else None
+
+
+def _place(name: str) -> str:
+    return f"line {name}" if name.isdigit() else escape(name)[:60]
+
+
+def _such_as() -> str:
+    programs = " or ".join(engine.flags.programs[0] for engine in all_engines() if engine.flags.programs)
+    return f"such as {programs}; before flags alone, name the engine: --engine NAME"
+
+
+def _stray(found: Launch) -> list[str]:
+    """A warning of words that belong to no flag, where the program takes none: a hyphen may be missing."""
+    words = [escape(word)[:60] for word in found.read.others if word.strip() and left_open(word) is None]
+    if not words or found.program not in found.engine.flags.wordless:
+        return []
+    more = f" and {len(words) - _MOST_LISTED} more" if len(words) > _MOST_LISTED else ""
+    listed = ", ".join(f"'{word}'" for word in words[:_MOST_LISTED])
+    return [f"{listed}{more}: {found.program or found.engine.name} takes no such words, and they were not looked at"]
+
+
+def _left_open(found: Launch) -> list[str]:
+    """Warnings of words that may be flags, and are not known. Raises KvcalcError where the text knows too much."""
+    warnings = []
+    for word in found.read.others:
+        unknown = left_open(word)
+        if unknown is None or word == found.named:
             continue
-        if i and words[i - 1].startswith("-") and words[i - 1] != "-m":
-            continue
-        here = [re.split(r"[/\\]", word)[-1].removesuffix(".exe"), *words[i + 1 :]]
-        for program, engine in programs:
-            if here[: len(program)] == program:
-                return _Started(engine, " ".join(program), tuple(here[len(program) :]), env)
-    return None
+        if unknown.several:
+            raise no_value("--", unknown)
+        warnings.append(f"{escape(unknown.text)[:60]} is not known here, and flags that it may add were not looked at")
+    return warnings

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kvcalc.errors import DocumentError, KvcalcError, Problem, escape, shown
-from kvcalc.finding import Entry, entries, find, folders, name_fault, squash
-from kvcalc.locating import ModelFile, locate
+from kvcalc.finding import ENDINGS, Entry, entries, find, folders, name_fault, squash
+from kvcalc.locating import ModelFile, locate, missing
 from kvcalc.model import Model
 from kvcalc.preset import model_from_preset
 from kvcalc.yamlfile import Document, parse, read_bytes
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Entry",
     "check",
+    "check_text",
     "entries",
     "folders",
     "load",
@@ -28,6 +29,7 @@ __all__ = [
     "mapping_of_text",
     "name_fault",
     "squash",
+    "to_check",
 ]
 
 _MOST_BASES = 8
@@ -131,17 +133,46 @@ def _typed(path: str) -> str:
     return quote(path)
 
 
+def to_check(path: str) -> list[str]:
+    """The files that a check of `path` is about: itself, or the presets in a folder. Raises KvcalcError for none."""
+    if not os.path.exists(path):
+        raise missing(path)
+    if not os.path.isdir(path):
+        return [path]
+    found = [os.path.join(path, name) for name in sorted(os.listdir(path)) if name.lower().endswith(ENDINGS)]
+    return found or [path]
+
+
 def check(path: str) -> list[Problem]:
     """Everything wrong with a preset file, by line; empty if nothing is."""
     from kvcalc.sources.files import is_model_file
 
-    if os.path.exists(path) and is_model_file(path):
-        way_out = f"`kvcalc preset {_typed(path)} > my.yaml` makes one of it"
-        return [Problem((), f"expected a preset, got a file or folder of a model; {way_out}", file=escape(path))]
+    if os.path.isdir(path):
+        try:
+            _opened(os.path.join(path, ""), assume_dense=False)
+        except KvcalcError:
+            text = "expected presets, which end in .yaml, got a folder without one"
+            return [Problem((), text, file=escape(path))]
+    if is_model_file(path):
+        return [Problem((), _no_preset(path), file=escape(path))]
+    return check_text(read_bytes(path), path, (path,))
+
+
+def check_text(content: bytes, file: str, used: tuple[str, ...] = ()) -> list[Problem]:
+    """The same for a preset given as bytes; `file` stands in the problems."""
+    from kvcalc.sources.files import is_config
+
+    if is_config(content):
+        return [Problem((), _no_preset("-"), file=file)]
     try:
-        return _read(parse(read_bytes(path), path), path, (path,))[1]
+        return _read(parse(content, file), file, used)[1]
     except DocumentError as error:
         return list(error.problems)
+
+
+def _no_preset(path: str) -> str:
+    way_out = f"`kvcalc preset {_typed(path)} > my-model.yaml` makes one of it"
+    return f"expected a preset, got a file or folder of a model; {way_out}"
 
 
 def _read(document: Document, origin: str, used: tuple[str, ...]) -> tuple[Model | None, list[Problem]]:

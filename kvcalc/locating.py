@@ -3,10 +3,10 @@
 import os
 from typing import NamedTuple
 
-from kvcalc.errors import KvcalcError, escape, nearest, shown_path
+from kvcalc.errors import KvcalcError, escape, nearest, shown, shown_path
 from kvcalc.finding import ENDINGS, Entry, find, find_hub_id, has_ending, is_path, nearest_hint
 
-__all__ = ["ModelFile", "locate"]
+__all__ = ["ModelFile", "locate", "missing"]
 
 _LONGEST_NAME = 255  # of a file, by most systems
 _MOST_NAMES = 1000  # of a folder, among which a misspelt one is looked for
@@ -23,6 +23,9 @@ class ModelFile(NamedTuple):
 def locate(source: str) -> Entry | ModelFile | str:
     """The preset, the model file or the path of a preset's file that `source` names. Raises KvcalcError for none."""
     if not is_path(source):
+        if len(source) > _LONGEST_NAME:
+            text = f"no preset is called {shown(source)}, a name of {len(source):,} characters"
+            raise KvcalcError(text, "`kvcalc models` lists all presets")
         return find(source)
     if os.path.exists(source):
         return _at(source)
@@ -30,12 +33,14 @@ def locate(source: str) -> Entry | ModelFile | str:
 
     model = hub.of_url(source) or (None if has_ending(source) else hub.of_id(source))
     if model is None:
-        raise _missing(source)
+        raise missing(source)
     if "/" not in model.id:  # the oldest models of the hub have no owner
         return find(model.id)
     entry = find_hub_id(model.id)
     if entry is not None and model.revision is None:
-        return entry
+        # `@main` asks for the published file, where the cache has it; a page's address has it only by the way.
+        stored = hub.cached_config(model) if source.endswith("@main") else None
+        return entry if stored is None else ModelFile(stored, model.id, "main")
     same = None if entry is None else f"without a revision it is the preset {entry.name}"
     return ModelFile(hub.config_path(model, same or nearest_hint(model.id.split("/")[1])), *model)
 
@@ -52,7 +57,7 @@ def _at(path: str) -> ModelFile | str:
     return ModelFile(path) if files.is_model_file(path) else path
 
 
-def _missing(path: str) -> KvcalcError:
+def missing(path: str) -> KvcalcError:
     """A path that leads nowhere, with what lies beside it under a similar name."""
     reason, known = "no such file", {}
     folder, name = os.path.split(path.rstrip("/"))
@@ -69,4 +74,7 @@ def _missing(path: str) -> KvcalcError:
         reason = escape(getattr(error, "strerror", None) or str(error))
     close = nearest(name, known, 1) if len(name) < _LONGEST_NAME else []
     hint = f"did you mean {escape(os.path.join(folder, known[close[0]]))}?" if close else None
-    return KvcalcError(f"{shown_path(path)}: {reason}", hint)
+    return KvcalcError(
+        f"{shown_path(path) or repr(path)}: {reason}",
+        hint or "give the path of a file that is there, or a name of `kvcalc models`",
+    )

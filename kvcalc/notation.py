@@ -19,6 +19,7 @@ MOST_LAYERS = 4096  # against slips like `800000 full`; the deepest published de
 _MOST_DEPTH = 8
 _MOST_TEXT = 65536
 _MOST_SHORTEST = 256  # layers for which every way of folding is tried; the time grows with the square
+_NUMBER = re.compile(r"[-+]?[0-9]*[.]?[0-9]+")
 _TOKEN = re.compile(r"\s*([(),]|[^\s(),]+)")
 
 
@@ -61,6 +62,8 @@ def _item(tokens: list[str], at: int, depth: int) -> tuple[list[Names], int]:
         count, at = int(tokens[at]), at + 1
         if not 1 <= count <= MOST_LAYERS:
             raise ValueError(f"expected a count of 1 to {MOST_LAYERS:,}, got {count}")
+    elif at < len(tokens) and _NUMBER.fullmatch(tokens[at]):
+        raise ValueError(f"expected counts that are whole numbers above zero, got '{tokens[at][:60]}'")
     if at > start and tokens[at : at + 2] == ["x", "("]:
         if depth == _MOST_DEPTH:
             raise ValueError(f"expected at most {_MOST_DEPTH} levels of parentheses")

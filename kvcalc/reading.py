@@ -9,6 +9,8 @@ __all__ = ["MOST_NUMBER", "Reader"]
 
 MOST_NUMBER = 2**40  # above any count, width or length of a real model
 
+_MOST_NAMED = 10  # keys, in a message
+
 
 class Reader:
     """Look-ups in `data`, which stands at `path` of its document. Problems go into a list that `inner` readers share.
@@ -118,6 +120,12 @@ class Reader:
         self.expected("a mapping", key)
         return None
 
+    def _known(self) -> str:
+        """Which keys there are: of a cache all, of a whole preset how to see them."""
+        if len(self._asked) <= _MOST_NAMED:
+            return f" (known here: {', '.join(sorted(self._asked))})" if self._asked else ""
+        return " (`kvcalc models llama3-8b --format yaml` shows what a preset has)"
+
     def close(self) -> None:
         """Note every key that nobody asked for."""
         for key in self.data:
@@ -125,7 +133,7 @@ class Reader:
                 self.note(f"expected a word as a key, got {shown(key)}")
             elif key not in self._asked:
                 close = nearest(key, self._asked, 1)
-                hint = f" (did you mean '{close[0]}'?)" if close else ""
+                hint = f" (did you mean '{close[0]}'?)" if close else self._known()
                 self.note(f"expected a known key, got {shown(key)}{hint}", key)
 
 

@@ -229,7 +229,8 @@ def _memory(fit: Fit) -> list[Part]:
     before = [Part("weights", room.weights or 0), Part("overhead", room.overhead or 0)]
     if room.idle:
         before.insert(0, Part(f"left by utilization {room.utilization}", room.idle))
-    return [*before, *parts, Part("VRAM given", room.vram)]
+    given = "VRAM given" if room.card is None else f"memory of {room.card.label}, as it reports"
+    return [*before, *parts, Part(given, room.vram)]
 
 
 def _limits(fit: Fit, size: Size) -> Section:
@@ -279,9 +280,9 @@ def _notes(size: Size) -> list[str]:
         found.append(f"recurrent state in {widths.state.name}, {why}")
     if request.encoder_tokens is not None:
         found.append(many(request.encoder_tokens, "encoder token"))
-    if request.facts.confidence not in (None, "config file read"):
-        found.append(f"the model's facts: {request.facts.confidence}")
-    if request.facts.note and not _is_preset_name(request.facts.origin):
+    found += [f"the model's facts: {trust}" for trust in _trust(request.facts)]
+    origin = request.facts.origin
+    if request.facts.note and (is_path(origin) or origin[:1] == "<"):  # the model was given as a file
         found.append(request.facts.note.rstrip("."))  # what a reader of model files had to assume
     textbook = 0 if size.textbook is None or request.encoder_tokens else size.textbook.bytes_per_sequence
     if textbook and textbook != size.bytes_per_sequence:
@@ -293,6 +294,8 @@ def _notes(size: Size) -> list[str]:
     return found
 
 
-def _is_preset_name(origin: str) -> bool:
-    """The model was asked for by name, and not as a file."""
-    return not is_path(origin) and origin[:1] != "<"
+def _trust(facts: Model) -> list[str]:
+    """What an answer says of facts that do not rest on a published file, or do not say on what."""
+    unstated = " and ".join(key for key in ("source", "confidence") if getattr(facts, key) is None)
+    known = [facts.confidence] if facts.confidence not in (None, "config file read") else []
+    return [*known, f"{unstated} not stated"] if unstated else known

@@ -6,33 +6,22 @@ sums over layers, stages and replicas, and the differences by rule, are made her
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
 from kvcalc.flags import Flags, Read
 from kvcalc.formula import size
+from kvcalc.hardware import Card
 from kvcalc.model import Cache, Model
 from kvcalc.request import Request
 from kvcalc.sharding import Placement
 from kvcalc.versions import Version
 
 __all__ = [
-    "Asked",
-    "Capacity",
-    "Charge",
-    "Difference",
-    "Engine",
-    "Held",
-    "Plan",
-    "Question",
-    "Reservation",
-    "Rule",
-    "Step",
-    "held",
-    "reserve",
-    "without_tp",
-]
+    "Asked", "Capacity", "Charge", "Difference", "Engine", "Held", "Plan", "Question", "Reservation", "Rule",
+    "Step", "held", "reserve", "without_tp",
+]  # fmt: skip
 
 
 class Rule(NamedTuple):
@@ -71,11 +60,12 @@ class Charge(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """What a pool engine counts and logs for a budget. `values` are further keys of JSON."""
+    """What a pool engine counts for a budget, and the lines in which it says so. `values` are further keys of JSON."""
 
     tokens: int
     concurrency: float | None = None
     values: Mapping[str, "int | str | bool | None"] = {}
+    log: tuple[str, ...] = ()
 
 
 class Plan(NamedTuple):
@@ -84,7 +74,8 @@ class Plan(NamedTuple):
     `capacity`, of engines with one pool for all sequences, takes the bytes that each GPU has for the cache; `holds`
     says whether such a budget is enough for what was asked, where that is more than a comparison of bytes.
     `peak` are bytes of the fullest GPU that are held for a while, where those are more than in the end, and must fit.
-    `most_sequences` is what one instance takes where that depends on the model or on flags. `values` are the engine's
+    `most_sequences` is what one instance takes, and `most_tokens` what each of them may have, where that depends on
+    the model or on flags. `values` are the engine's
     own keys of JSON, `facts` what was assumed or follows from flags, in words for people, `log` the lines in which the
     engine reports these numbers.
     """
@@ -98,6 +89,7 @@ class Plan(NamedTuple):
     holds: Callable[[int], bool] | None = None
     peak: int = 0
     most_sequences: int | None = None
+    most_tokens: int | None = None
 
     @property
     def needed(self) -> int:
@@ -114,7 +106,8 @@ Group: TypeAlias = tuple[int, Cache, Cache, int]  # stage, one rank's part of a 
 
 class Question(NamedTuple):
     """A request put to one version of an engine. `knobs` are its own settings, from flags; what is not there has its
-    default. `groups`: equal caches, where they were counted already.
+    default. `groups`: equal caches, where they were counted already. `card`: what it runs on, where named.
+    `kept`: where an engine may leave what depends on neither batch nor context, since a fit asks some eighty times.
     """
 
     request: Request
@@ -122,10 +115,12 @@ class Question(NamedTuple):
     version: Version
     knobs: Mapping[str, object] = {}
     groups: tuple[Group, ...] = ()
+    card: Card | None = None
+    kept: dict[str, Any] | None = None
 
     def counted(self) -> "Question":
         """The same question, whose equal caches need not be counted again for another number of tokens."""
-        return self._replace(groups=_groups(self))
+        return self._replace(groups=_groups(self), kept={})
 
     @property
     def sequences(self) -> int:
@@ -139,11 +134,18 @@ class Question(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What an engine's flags say: options of ours under the names of `request.ask`, and the engine's own settings."""
+    """What an engine's flags say: options of ours under the names of `request.ask`, and the engine's own settings.
+
+    `defaults` are options too, which hold where nobody says another.
+    `utilization` and `kv_memory` are its words for the memory that it may use, where there are any.
+    """
 
     options: Mapping[str, object] = {}
     knobs: Mapping[str, object] = {}
     warnings: tuple[str, ...] = ()
+    utilization: Share | None = None
+    kv_memory: int | None = None
+    defaults: Mapping[str, object] = {}
 
 
 def model_flag(program: str, read: Read) -> str | None:  # noqa: ARG001 - one signature for all engines
@@ -152,14 +154,28 @@ def model_flag(program: str, read: Read) -> str | None:  # noqa: ARG001 - one si
     return model if isinstance(model, str) else None
 
 
+def whole(question: Question, vram: int) -> Share:  # noqa: ARG001 - one signature for all engines
+    """All of the memory."""
+    return Share(1, 1)
+
+
+def as_published(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG001 - one signature for all
+    """The weights are those of the published checkpoint."""
+    return None
+
+
 class Engine(NamedTuple):
     """One engine: everything that the command line, the answers and the documentation need to know of it.
 
     `formats` are the KV dtypes that it has, by our names. `asked` turns what its command line says into options and
     settings; it takes the program ("" for flags alone) and needs the model, whose limit may be a default. `model_of`
     finds the model that a command names; `named` turns an engine's own name for it into one of the presets' names, or
-    whatever MODEL may be. `most_sequences` is what one instance can hold. `utilization` is the share of the memory that
-    it takes by default.
+    whatever MODEL may be. `most_sequences` is what one instance can hold. `utilization` is the share of a GPU's memory
+    that it takes by default, given the question and that memory in bytes. `overhead` is the least and the most that it
+    takes beside weights and cache, where nobody has measured it: an estimate, which gives a range. `packed`: KV formats
+    of this engine alone, with the plain one whose elements they have; the name is the setting `packed`. `newest`: the
+    last version that was read. `of_rest`: the share is of what weights leave.
+    `stored` says how the weights that a command runs are packed, where the model's facts are of another checkpoint.
     """
 
     name: str
@@ -170,8 +186,13 @@ class Engine(NamedTuple):
     asked: Callable[[str, Read, Model], Asked]
     model_of: Callable[[str, Read], str | None] = model_flag
     most_sequences: int | None = None
-    utilization: Share = Share(1, 1)
+    utilization: Callable[[Question, int], Share] = whole
+    overhead: tuple[int, int] | None = None
+    packed: Mapping[str, str] = {}
     named: Callable[[str, Sequence[str]], str] | None = None
+    newest: str | None = None
+    of_rest: bool = False
+    stored: Callable[[str, Read, Model], str | None] = as_published
 
 
 class Held(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 from kvcalc.errors import KvcalcError, shown
 
-__all__ = ["Version", "parse", "pick"]
+__all__ = ["Version", "parse", "pick", "unread"]
 
 
 class Version(Protocol):
@@ -20,6 +20,8 @@ class Version(Protocol):
 Row = TypeVar("Row", bound=Version)
 
 _NUMBERS = re.compile(r"[vb]?(\d{1,9}(?:\.\d{1,9}){0,3})(?:[-+._]?[a-z][\w.+-]*|[-+][\w.+-]*)?", re.ASCII)
+# The count of builds; a commit's hash, 5c1e57098, is none.
+_BUILD = re.compile(r"b?\d{1,9}(?:[-+_][\w.+-]*)?", re.ASCII | re.IGNORECASE)
 
 
 def parse(text: str, what: str) -> tuple[int, ...]:
@@ -38,13 +40,20 @@ def pick(rows: Sequence[Row], asked: str | None, engine: str) -> tuple[Row, str 
     if asked is None:
         return rows[-1], None
     wanted = parse(asked, "--engine")
-    if rows[-1].name.startswith("b") and "." in asked:
+    if rows[-1].name.startswith("b") and not _BUILD.fullmatch(asked.strip()):
         raise KvcalcError(f"--engine: expected a build of {engine} such as {rows[-1].name}, got {shown(asked)}")
     older = [row for row in rows if _padded(parse(row.name, "--engine")) <= _padded(wanted)]
     if older:
         return older[-1], None
     oldest = rows[0]
     return oldest, f"{engine} {asked} is older than all versions whose rules were read: {oldest.name} is used"
+
+
+def unread(asked: str, newest: str, engine: str) -> str | None:
+    """A warning for a version newer than the newest whose rules were read."""
+    if _padded(parse(asked, "--engine")) <= _padded(parse(newest, "--engine")):
+        return None
+    return f"{engine} {asked} is newer than {newest}, the newest version whose rules were read: those are used"
 
 
 def _padded(numbers: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,26 +1,39 @@
 """A YAML document read as if it were hostile: bounded, without execution, repeated keys refused, lines remembered."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import yaml
 
-from kvcalc.errors import DocumentError, KvcalcError, Problem, escape
+from kvcalc.errors import DocumentError, KvcalcError, Problem, escape, shown
 
-__all__ = ["MOST_FILE_BYTES", "Document", "parse", "read_bytes"]
+__all__ = ["MOST_FILE_BYTES", "Document", "parse", "parse_all", "read_bytes"]
 
 MOST_FILE_BYTES = 1 << 20  # the longest preset that we ship has some 2 KiB
 _PIECE = 1 << 16
+_MERGE = "tag:yaml.org,2002:merge"
+
+# YAML 1.1 has spellings of numbers that people mean otherwise: 010 is 8, 1:20 is 80, 6_4 is 64, 0x10 is 16.
+_NUMBERS = {
+    "tag:yaml.org,2002:int": re.compile(r"[-+]?(0|[1-9][0-9]*)"),
+    "tag:yaml.org,2002:float": re.compile(r"[^_:]+"),
+}
 
 # libyaml where the wheel brings it: fifteen times faster, and it bounds nesting by itself (at 1,000 levels).
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_MOST_MERGED = 100_000  # keys that come into mappings by `<<`
+
+Built = TypeVar("Built")
 
 
 class _Loader(_Base):  # type: ignore[misc]  # one of two classes
     """The tag of a scalar follows from its text, and presets share most of theirs: a fifth of the parsing of many."""
 
     resolve = staticmethod(lru_cache(4096)(partial(_Base.resolve, _Base)))
+    merged = 0
 
 
 class Document(NamedTuple):
@@ -59,77 +72,131 @@ def read_bytes(path: str, most: int = MOST_FILE_BYTES) -> bytes:
     except OSError as error:
         raise KvcalcError(f"{escape(path)}: {error.strerror or error}") from None
     if left < 0:
-        raise KvcalcError(f"{escape(path)}: expected at most {most:,} bytes")
+        raise KvcalcError(
+            f"{escape(path)}: expected at most {most:,} bytes", "give the preset or the config.json of a model"
+        )
     return b"".join(pieces)
 
 
 def parse(content: bytes, file: str) -> Document:
     """Parse one YAML mapping. Raises DocumentError with the line of the first fault."""
-    name = escape(file)
 
-    def fail(text: str, line: int | None = None) -> DocumentError:
-        return DocumentError([Problem((), text, file=name, line=line)])
+    def one(loader: Any) -> tuple[object, Any]:
+        node = loader.get_single_node()
+        return None if node is None else _value(node, loader, {}), node
 
+    data, node = _read(content, file, one)
+    if not isinstance(data, dict):
+        got = {"NoneType": "nothing", "str": "text", "list": "a list"}.get(type(data).__name__, "a value")
+        raise _fault(f"expected `key: value` lines, got {got}", file, 1)
+    return Document(data, escape(file), node)
+
+
+def parse_all(content: bytes, file: str) -> list[object]:
+    """The value of every document of a stream, whatever it is; merge keys are followed. Raises DocumentError."""
+
+    def every(loader: Any) -> list[object]:
+        values = []
+        while loader.check_node():
+            values.append(_value(loader.get_node(), loader, {}, merging=True))
+        return values
+
+    return _read(content, file, every)
+
+
+def _fault(text: str, file: str, line: int | None = None) -> DocumentError:
+    return DocumentError([Problem((), text, file=escape(file), line=line)])
+
+
+def _read(content: bytes, file: str, build: Callable[[Any], Built]) -> Built:
+    """What `build` makes of a loader. Every fault of the text becomes a DocumentError."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise fail("expected UTF-8 text", content[: error.start].count(b"\n") + 1) from None
+        raise _fault("expected UTF-8 text", file, content[: error.start].count(b"\n") + 1) from None
     if "\0" in text:
-        raise fail("expected text, got binary data", text[: text.index("\0")].count("\n") + 1)
+        raise _fault("expected text, got binary data", file, text[: text.index("\0")].count("\n") + 1)
     loader = _Loader(text)
     try:
-        node = loader.get_single_node()
-        data = None if node is None else _value(node, loader, {})
+        return build(loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or error.context
         if problem == "but found another document":
             problem = "expected one document, got another after `---`"
-        raise fail(_printable(problem), mark.line + 1 if mark else None) from None
+        raise _fault(_printable(problem), file, mark.line + 1 if mark else None) from None
     except yaml.YAMLError as error:
-        raise fail(_printable(str(error).split("\n", 1)[0])) from None
+        raise _fault(_printable(str(error).split("\n", 1)[0]), file) from None
     # What PyYAML lets through for scalars it cannot build: `!!int ""`, `!!timestamp x`, 5,000 digits, or its own depth.
     except (ValueError, LookupError, ArithmeticError, AttributeError, TypeError, RecursionError) as error:
-        raise fail(f"expected plain YAML values ({type(error).__name__})") from None
+        raise _fault(f"expected plain YAML values ({type(error).__name__})", file) from None
     finally:
         loader.dispose()
-    if not isinstance(data, dict):
-        got = {"NoneType": "nothing", "str": "text", "list": "a list"}.get(type(data).__name__, "a value")
-        raise fail(f"expected `key: value` lines, got {got}", 1)
-    return Document(data, name, node)
 
 
-def _value(node: yaml.Node, loader: Any, seen: dict[int, object]) -> object:
+def _value(node: yaml.Node, loader: Any, seen: dict[int, object], key: str = "", *, merging: bool = False) -> object:
     """The plain value of a node: far quicker than PyYAML's constructor, which also knows sets, dates and merges.
 
-    `seen` keeps the values of nodes that aliases lead to again, so that nested aliases do not multiply.
+    `seen` keeps the values of nodes that aliases lead to again, so that nested aliases do not multiply. `key` is what
+    the value stands under, for messages.
     """
     tag = node.tag
     if isinstance(node, yaml.ScalarNode):
-        if tag == "tag:yaml.org,2002:str":
-            return node.value
-        if tag == "tag:yaml.org,2002:int" and node.value.isdecimal() and node.value[0] != "0":
-            return int(node.value)
-        return loader.construct_object(node)
+        return _scalar(node, loader, key, merging=merging)
     if id(node) in seen:
         return seen[id(node)]
     if tag == "tag:yaml.org,2002:seq" and isinstance(node, yaml.SequenceNode):
         items: list[object] = []
         seen[id(node)] = items
-        items.extend(_value(entry, loader, seen) for entry in node.value)
+        items.extend(_value(entry, loader, seen, key, merging=merging) for entry in node.value)
         return items
     if tag == "tag:yaml.org,2002:map" and isinstance(node, yaml.MappingNode):
         made: dict[object, object] = {}
         seen[id(node)] = made
-        for key, value in node.value:
-            made[_key(key, made, loader)] = _value(value, loader, seen)
+        merged: dict[object, object] = {}
+        for name, value in node.value:
+            if merging and name.tag == _MERGE:
+                merged = _merged(value, loader, seen)
+            else:
+                found = _key(name, made, loader)
+                made[found] = _value(value, loader, seen, str(found), merging=merging)
+        made.update({name: value for name, value in merged.items() if name not in made})
         return made
     raise yaml.MarkedYAMLError(problem=f"the tag {tag} is not read", problem_mark=node.start_mark)
 
 
+def _scalar(node: yaml.ScalarNode, loader: Any, key: str, *, merging: bool) -> object:
+    tag, text = node.tag, node.value
+    if tag == "tag:yaml.org,2002:str":
+        return text
+    if tag == "tag:yaml.org,2002:int" and text.isdecimal() and text[0] != "0":
+        return int(text)
+    if tag in _NUMBERS and not _NUMBERS[tag].fullmatch(text):
+        if merging:  # other people's files mean text by it: the port 8080:80 is no number
+            return text
+        problem = f"{key}: " if key else ""
+        problem += f"expected a number in plain decimal digits, or quotes around it where it is text, got {shown(text)}"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+    return loader.construct_object(node)
+
+
+def _merged(node: yaml.Node, loader: Any, seen: dict[int, object]) -> dict[object, object]:
+    """What `<<` brings into a mapping: another, or several of which the first counts most."""
+    others = _value(node, loader, seen, merging=True)
+    merged: dict[object, object] = {}
+    for other in others if isinstance(others, list) else [others]:
+        if not isinstance(other, dict):
+            raise yaml.MarkedYAMLError(problem="expected a mapping behind <<", problem_mark=node.start_mark)
+        loader.merged += len(other)
+        if loader.merged > _MOST_MERGED:
+            raise yaml.MarkedYAMLError(problem="too much is merged by <<", problem_mark=node.start_mark)
+        merged = {**other, **merged}
+    return merged
+
+
 def _key(node: yaml.Node, before: dict[object, object], loader: Any) -> object:
     """The key of a mapping, which must be new to it."""
-    if node.tag == "tag:yaml.org,2002:merge":  # a preset has `base` instead
+    if node.tag == _MERGE:  # a preset has `base` instead
         raise yaml.MarkedYAMLError(problem="merge keys (<<) are not read", problem_mark=node.start_mark)
     key = _value(node, loader, {})
     if key in before:

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from kvcalc.fitting import Budget, fit
 from kvcalc.library import load, load_text
 from kvcalc.request import ask
 from kvcalc.sizing import measure
+
+from .tiny_preset import tiny
 
 GB = 10**9
 
@@ -158,3 +161,22 @@ def test_values_are_short_to_read() -> None:
     model = kvcalc.load("llama3-70b")
     assert len(repr(model)) < 1000
     assert repr(kvcalc.size(model, batch=8)) == "<Size of Llama 3 70B, batch 8 at 4,096 tokens: 10,737,418,240 B>"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("", "source and confidence not stated"),
+        ("source: a table\n", "confidence not stated"),
+        ("source: config.json of x\nconfidence: config file read\n", None),
+        ("source: a table\nconfidence: third-party table\n", "third-party table"),
+    ],
+)
+def test_an_answer_says_how_good_its_facts_are(
+    more: str, said: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An answer that rests on anything but a published file says so, also where the preset says nothing of it."""
+    (tmp_path / "tiny-1.yaml").write_text(tiny() + more, encoding="utf-8")
+    assert run([str(tmp_path / "tiny-1.yaml"), "-f", "plain"]) == 0
+    out = capsys.readouterr().out
+    assert (f"the model's facts: {said}" in out, "the model's facts" in out) == (said is not None, said is not None)

@@ -56,6 +56,11 @@ FILES = [
     Bad("merge key inside", tiny() + "caches:\n  full:\n    <<: {kv_heads: 1}\n", (":9", "<<")),
     Bad("two documents", tiny() + "---\n" + tiny(), (":7",)),
     Bad("a tab as indent", "name: a\ncaches:\n\tfull: {}\n", (":3",)),
+    *(Bad(f"heads: {text}", tiny(heads=text), (":3: heads: expected a number in plain decimal digits", f"'{text}'"))
+      for text in ("010", "1:20", "6_4", "0x10", "0b11", "1_0.5", "1:20.5")),
+    Bad("an octal number in a list", tiny() + "caches:\n  full: {kv_heads: [2, 010]}\n", (":8", "kv_heads", "'010'")),
+    Bad("an unknown key of a cache", tiny() + "caches:\n  full: {zebra: 2}\n", (":8", "known here: ", "kv_heads")),
+    Bad("an unknown key", tiny() + "zebra: 2\n", (":7", "zebra", "kvcalc models llama3-8b --format yaml")),
     Bad("duplicate key", tiny() + "heads: 8\n", (":7", "'heads'", "second")),
     Bad("duplicate key inside", tiny() + "caches:\n  full: {kv_heads: 1, kv_heads: 2}\n",
         (":8", "'kv_heads'", "second")),

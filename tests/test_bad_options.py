@@ -42,10 +42,7 @@ MODELS = [
     # verbs
     Bad(["modles"], ("'modles'",), ("models",)),
     Bad(["sise", "llama3-70b"], ("sise",), ("size",)),
-    *[
-        Bad([verb, "llama3-70b"], (verb, "version"))
-        for verb in ("plan", "sweep", "compare", "simulate", "tradeoff", "check", "verify")
-    ],
+    *[Bad([verb, "llama3-70b"], (verb, "version")) for verb in ("plan", "sweep", "compare", "simulate", "tradeoff")],
     Bad(["gpus"], ("gpus", "version")),
     Bad(["plan", "llama3-70b", "--vram", "80GB"], ("plan", "version")),
     # words that belong to no verb or option
@@ -60,13 +57,17 @@ MODELS = [
     Bad(["llama3-70b", "--context"], ("--context",)),
     Bad(["llama3-70b", "-c"], ("-c",)),
     Bad(["llama3-70b", "--json=yes"], ("--json",)),
-    Bad(["llama3-70b", "--engine", "vllm"], ("--engine", "version")),
-    Bad(["llama3-70b", "--engine=vllm@0.18"], ("--engine", "version")),
-    Bad(["--engine", "vllm", "llama3-70b"], ("--engine", "version")),
-    Bad(["llama3-70b", "--gpu", "8xh100"], ("--gpu", "version")),
     Bad(["llama3-70b", "--block-size", "16"], ("--block-size", "version")),
-    Bad(["--", "vllm", "serve", "meta-llama/Meta-Llama-3-70B"], ("--", "vllm serve", "command of an engine")),
-    Bad(["--gpu", "h100", "--", "vllm", "serve", "meta-llama/Meta-Llama-3-70B"], ("--gpu", "version")),
+    Bad(["llama3-70b", "--gpu", "a100"], ("--gpu", "not one card"), ("a100-40gb-sxm", "a100-80gb-sxm")),
+    Bad(["llama3-70b", "--gpu", "h1000"], ("--gpu", "h1000", "table of GPUs"), ("--vram",)),
+    Bad(["llama3-70b", "--gpu", "0xh100"], ("--gpu", "1 to")),
+    Bad(["llama3-70b", "--gpu", "x\x1b[2J"], ("--gpu", "expected a GPU")),
+    Bad(["llama3-70b", "--gpu", "h100", "--vram", "80GB"], ("--gpu", "--vram")),
+    Bad(["llama3-70b", "--gpu", "h100", "--kv-memory", "8GB"], ("--kv-memory", "--gpu")),
+    Bad(["llama3-70b", "--gpu", "8xh100", "--gpus", "4"], ("--gpus", "8xh100")),
+    Bad(["llama3-70b", "--gpu", "8xh100", "--tp", "4"], ("--gpu:", "8 contradicts tp 4")),
+    Bad(["--gpu", "8xh100", "--", "vllm", "serve", "meta-llama/Meta-Llama-3-70B", "-tp", "4"], ("8 contradicts tp 4",)),
+    Bad(["--", "serve", "meta-llama/Meta-Llama-3-70B"], ("--", "serve", "command of an engine")),
     Bad(["llama3-70b", "--", "--tensor-parallel-size", "4"], ("--", "command of an engine"), ("--engine NAME",)),
 ]
 
@@ -168,7 +169,7 @@ OPTIONS = [
     *[
         Bad(["llama3-70b", *argv], tuple(word for word in argv if word.startswith("--")))
         for argv in (
-            ["--json", "--quiet"], ["--json", "--get", "kv.bytes_total"], ["--get", "kv.bytes_total", "--quiet"],
+            ["--json", "--quiet"], ["--get", "kv.bytes_total", "--quiet"],
             ["--get", "kv.bytes_total", "--format", "csv"], ["--json", "--format", "csv"],
             ["--quiet", "--format", "json"],
             ["--explain", "--quiet"], ["--explain", "--get", "kv.bytes_total"], ["--explain", "--format", "csv"],
@@ -183,8 +184,9 @@ OPTIONS = [
     *[Bad(["models", "--family", text], ("--family:",)) for text in ("zebra", "")],
     *[Bad(["models", "--attention", text], ("--attention:",)) for text in ("zebra", "")],
     Bad(["models", "--attention", "slidng"], ("--attention:", "'slidng'"), ("sliding",)),
-    Bad(["models", "--check", "missing-1.yaml"], ("missing-1.yaml",)),
-    Bad(["models", "--check", ""], ("No such file",)),
+    Bad(["models", "--check", "missing-1.yaml"], ("missing-1.yaml: no such file",), ("tiny-1.yaml",)),
+    Bad(["preset", "./nope"], ("./nope: no such file",), ("kvcalc models",)),
+    Bad(["models", "--check", ""], ("'': no such file",), ("kvcalc models",)),
     Bad(["models", "--check"], ("--check",)),
     Bad(["models", "--format", "xml"], ("--format:", "'xml'")),
     Bad(["models", "--format", "ymal"], ("--format:", "'ymal'"), ("yaml",)),

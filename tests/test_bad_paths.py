@@ -28,7 +28,7 @@ def test_a_faulty_preset_on_standard_input_is_named_so(refused: Refused, monkeyp
 @pytest.mark.parametrize(
     ("content", "says", "way_out"),
     [
-        (b"", "", ""),
+        (b"", "expected a preset or a config.json, got nothing", "`kvcalc - < config.json`"),
         (b"\xff", "", ""),
         (b"x" * (2**20 + 1), "1,048,576 bytes", "path"),
         (b"{" * 5000, "", ""),

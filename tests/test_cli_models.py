@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,8 @@ import pytest
 
 import kvcalc
 from kvcalc.cli.main import run
+
+from .tiny_preset import tiny
 
 
 class Result(NamedTuple):
@@ -149,6 +152,40 @@ def test_a_sound_file_passes_the_check(call: Call, tmp_path: Path) -> None:
     path.write_text(TINY + "source: by hand\nconfidence: from memory\n", encoding="utf-8")
     result = call("models", "--check", str(path))
     assert (result.status, str(path) in result.out) == (0, True)
+
+
+def test_a_folder_is_checked_whole(call: Call, tmp_path: Path) -> None:
+    """`--check FOLDER` checks each YAML in it; one fault is status 2. A folder without a preset says so."""
+    (tmp_path / "a-1.yaml").write_text(tiny(), encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("no preset", encoding="utf-8")
+    assert call("models", "--check", f"{tmp_path}/").status == 0
+    (tmp_path / "b-1.yml").write_text(tiny(heads="four"), encoding="utf-8")
+    result = call("models", "--check", str(tmp_path))
+    assert (result.status, result.out) == (2, f"{tmp_path}/a-1.yaml: a sound preset\n")
+    assert f"kvcalc: error: {tmp_path}/b-1.yml:3: heads: " in result.err
+    (tmp_path / "empty").mkdir()
+    result = call("models", "--check", f"{tmp_path}/empty")
+    assert (result.status, result.err) == (
+        2, f"kvcalc: error: {tmp_path}/empty: expected presets, which end in .yaml, got a folder without one\n"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "says"),
+    [
+        (tiny(), 0, "no source"),
+        (tiny(heads="four"), 2, "<stdin>:3: heads: "),
+        ('{"model_type": "llama"}', 2, "`kvcalc preset - > my-model.yaml`"),
+    ],
+)
+def test_standard_input_is_checked(
+    call: Call, monkeypatch: pytest.MonkeyPatch, text: str, status: int, says: str
+) -> None:
+    """`--check -` checks a preset on standard input."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    result = call("models", "--check", "-")
+    assert result.status == status
+    assert says in result.err
 
 
 def test_every_bundled_preset_passes_the_check(call: Call, bundled: list[str]) -> None:

@@ -169,6 +169,9 @@ def test_json_and_format_json_are_one(call: Call) -> None:
     """`--json` is short for `--format json`, and both together are no contradiction."""
     short = call("llama3-70b", "--json")
     assert short == call("llama3-70b", "--format", "json") == call("llama3-70b", "--json", "-f", "json")
+    got = call("llama3-70b", "--get", "kv.bytes_per_token")  # one value of the JSON, whether or not JSON is asked for
+    assert got == call("llama3-70b", "--json", "--get", "kv.bytes_per_token")
+    assert got == call("llama3-70b", "-f", "json", "--get", "kv.bytes_per_token")
     assert json.loads(short.out)["schema"] == "kvcalc.size/1"
 
 

@@ -15,23 +15,28 @@ ORDER = (
     ("dtypes",),
     ("model",),
     ("formula",),
-    ("sharding",),
+    ("sharding", "hardware"),
     ("request", "weights"),
     ("sizing",),
     ("fitting",),
-    ("notation", "reading", "yamlfile"),
+    ("variables",),
+    ("notation", "reading", "scripts", "yamlfile"),
+    ("manifests",),
     ("caches",),
     ("preset",),
     ("sources.",),
-    ("finding",),
+    ("cards", "finding"),
     ("locating",),
     ("canonical", "library", "explain"),
     ("flags", "versions"),
     ("reserving",),
-    ("engines.",),
+    ("logform",),
+    ("starting",),
+    ("checking", "engines."),
     ("launching",),
+    ("logs.",),
     ("report", "document"),
-    ("reserved",),
+    ("checked", "reserved"),
     ("catalogue",),
     ("render.",),
     ("verifying.",),
@@ -43,8 +48,8 @@ ORDER = (
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 
 # Text of people's becomes names and numbers here, which needs to know of neither models nor files.
-READERS = ("notation", "reading")
-BELOW_READERS = ("errors", "verbs", "version", "units")
+READERS = ("notation", "reading", "variables", "scripts")
+BELOW_READERS = ("errors", "verbs", "version", "units", "variables")
 
 # What computes and what reads text has no files, no terminal and no formats: PURE imports none of these.
 IMPURE = {"yaml", "rich", "typer", "os", "json"}
@@ -61,7 +66,11 @@ def name_of(path: Path) -> str:
 
 NAMES = {name_of(path): path for path in MODULES}
 ENGINES = tuple(name for name in NAMES if name.split(".")[0] == "engines")
-PURE = (*(name for names in ORDER[:9] for name in names), *READERS, "flags", "versions", "reserving", *ENGINES)
+PURE = (
+    *(name for names in ORDER[:9] for name in names),
+    *(*READERS, "manifests", "flags", "versions", "reserving", "starting", "logform", "checking"),
+    *ENGINES,
+)
 
 
 def rank_of(name: str) -> int:

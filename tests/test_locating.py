@@ -50,6 +50,9 @@ FILES = {
     "X.GGUF": GGUF, "sha256-abc": GGUF, "one/a.gguf": GGUF,
     "split/M-00001-of-00002.GGUF": part(1, 2), "split/M-00002-of-00002.GGUF": part(2, 2, "u"),
     "missing/m-00001-of-00003.gguf": part(1, 3), "missing/m-00002-of-00003.gguf": part(2, 3, "u"),
+    "vision/m.gguf": GGUF, "vision/mmproj-m-f16.gguf": b"GGUF", "eyes/m.gguf": GGUF,
+    "eyes/a.gguf": gguf_bytes({"general.architecture": "clip"}),
+    "tuned/m.gguf": GGUF, "tuned/lora.gguf": gguf_bytes({**KEYS, "general.type": "adapter"}),
     "several/a.gguf": GGUF, "several/b.gguf": GGUF, "several/c-00001-of-00002.gguf": GGUF,
     "several/c-00002-of-00002.gguf": GGUF, "several/d.gguf": GGUF,
     "bare/model.safetensors": WEIGHTS, "meta/params.json": b'{"dim": 4096, "n_layers": 4, "n_heads": 32}',
@@ -89,6 +92,7 @@ WAYS = [
     ("./config.json.bak", None, None), ("./marked", None, None),
     ("m/", "m", 12), ("m/model.safetensors", "m", 12), ("shards/model-00002-of-00002.safetensors", "shards", 24),
     ("X.GGUF", "X", 12), ("./sha256-abc", "sha256-abc", 12), ("link.gguf", "link", 12), ("one/", "a", 12),
+    ("vision/", "m", 12), ("eyes/", "m", 12), ("tuned/", "m", 12),
     ("split/", "M", 24), ("split/M-00001-of-00002.GGUF", "M", 24), ("first.gguf", "first", 24),
     ("missing/m-00001-of-00003.gguf", "m", None),
     (SNAPSHOT, "model-1", None), (f"{SNAPSHOT}/", "model-1", None), (f"{SNAPSHOT}/config.json", "model-1", None),
@@ -97,7 +101,7 @@ WAYS = [
     ("hub/models--own--copy-1/", "models--own--copy-1", None),
     ("own/model-1", "model-1", None), ("own/loose-1", "loose-1", None),
     ("own/model-1@main", "model-1", None), ("own/model-1@v1", "model-1", None), ("own/model-1@refs/pr/1", None, None),
-    (f"own/two-1@{OTHER}", "two-1", None),
+    (f"own/two-1@{OTHER}", "two-1", None), (f"own/two-1@{OTHER[:7]}", "two-1", None),
     (PAGE, "model-1", None), (f"{PAGE}/", "model-1", None), (f"{PAGE}/tree/main", "model-1", None),
     (f"{PAGE}/tree/v1?library=x#y", "model-1", None), (f"{PAGE}/blob/main/config.json", "model-1", None),
     (f"{PAGE}/resolve/{REVISION}/config.json?download=true", "model-1", None),
@@ -163,9 +167,15 @@ NOWHERE = [
     ("several/", "got 4 GGUF models",
      "several/a.gguf, several/b.gguf, several/c-00001-of-00002.gguf and 1 more"),
     ("hub/", "got neither", "hub/models--gpt-own/, hub/models--own--copy-1/, hub/models--own--gguf-1/ and 4 more"),
-    ("hub/models--own--two-1", "2 snapshots without", f"hub/models--own--two-1/snapshots/{REVISION}"),
+    ("hub/models--own--two-1", "2 snapshots without",
+     f"hub/models--own--two-1/snapshots/{REVISION}, hub/models--own--two-1/snapshots/{OTHER}"),
     ("hub/models--own--none-1", "expected a snapshot of the model, got none", "`kvcalc own/none-1`"),
-    ("own/two-1", "own/two-1: no preset has this hub id, no file this path", f"own/two-1@{REVISION}"),
+    ("own/two-1", "and the hub's cache holds 2 revisions of it, and no refs/main that says which counts",
+     f"the cache holds own/two-1@{REVISION}, own/two-1@{OTHER}, which can be given"),
+    ("own/two-1@0123", "own/two-1@0123: no preset has a revision, and the hub's cache does not hold it",
+     f"own/two-1@{REVISION}, own/two-1@{OTHER}"),
+    ("own/gguf-1", f"its snapshot {REVISION} in the hub's cache has no config.json", f"hub/models--own--gguf-1/snapshots/{REVISION}/m.gguf"),
+    (f"own/gguf-1@{REVISION[:8]}", f"its snapshot {REVISION} in the hub's cache has no config.json", "/m.gguf, which can be given"),
     ("own/none-1", "it is offline, as HF_HUB_OFFLINE says", "kvcalc models"),
     ("own/model-1@v2", "own/model-1@v2: no preset has a revision", f"own/model-1@{REVISION}"),
     ("meta-llama/Meta-Llama-3-70B@v2", "Meta-Llama-3-70B@v2: ", "without a revision it is the preset llama3-70b"),
@@ -196,7 +206,7 @@ def test_what_leads_nowhere_is_one_line_with_a_way_out(source: str, error: str, 
 @pytest.mark.parametrize("source", ["./config.json", "X.GGUF", "m/", "./sha256-abc"])
 def test_the_check_of_a_model_file_says_how_to_make_a_preset_of_it(source: str, refused: Refused) -> None:
     """`models --check` is for presets: for another file it names the command, which works."""
-    assert f"`kvcalc preset {source} > my.yaml` makes one of it" in refused("models", "--check", source)[0]
+    assert f"`kvcalc preset {source} > my-model.yaml` makes one of it" in refused("models", "--check", source)[0]
     assert run(["preset", source]) == 0
 
 
@@ -214,3 +224,14 @@ def test_a_missing_part_is_named(refused: Refused, capsys: pytest.CaptureFixture
     assert out.count("The weights are not known: m-00003-of-00003.gguf is missing.") == 2
     Path("missing/m-00002-of-00003.gguf").unlink()
     assert "m-00002-of-00003.gguf and 1 more are missing" in refused(path, "--vram", "80GB")[0]
+
+
+def test_a_cached_file_comes_before_the_preset_where_main_is_asked_for(folder: Path) -> None:
+    """`@main` reads the file that the hub's cache holds of a model that a preset describes too; the plain id does not."""
+    snapshot = folder / "hub/models--meta-llama--Meta-Llama-3-70B/snapshots" / REVISION
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_bytes(CONFIG)
+    assert [len(library.load(f"meta-llama/Meta-Llama-3-70B{at}").layers) for at in ("", "@main")] == [80, 4]
+    assert (
+        library.load("meta-llama/Meta-Llama-3-70B@main").source == "config.json of meta-llama/Meta-Llama-3-70B at main"
+    )

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -49,6 +50,7 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
     return call
 
 
+LOG = str(Path(__file__).parent / "logs" / "vllm-llama3.3-70b.log")
 PIPED = [
     ["llama3-70b"], ["llama3-70b", "--batch", "8", "--vram", "80GB", "--tp", "8"],
     ["gemma2-9b", "-c", "8k", "--explain"],
@@ -56,6 +58,7 @@ PIPED = [
     ["jamba-1.5-mini", "-c", "256k", "--kv-memory", "1GiB"],
     ["deepseek-v4-pro", "--explain", "--vram", "141GB", "--gpus", "8"], ["mamba-2.8b"], ["llama3-70b", "-c", "1m"],
     ["models"], ["models", "--family", "qwen"], ["models", "qwen3-next-80b"], ["models", "openelm-270m"],
+    ["check", LOG], ["check", LOG, "--kv-dtype", "bf16"],
 ]  # fmt: skip
 
 
@@ -172,6 +175,13 @@ MODELS_OPTIONS = [
 ]
 
 
+CHECK_OPTIONS = [
+    "--model", "-m", "--context", "-c", "--batch", "-b", "--kv-dtype", "--k-dtype", "--v-dtype", "--kv-heads",
+    "--encoder-tokens", "--engine", "--gpu", "--kv-memory", "--tp", "--pp", "--dp", "--dcp", "--gpus", "--format", "-f", "--json",
+    "--get", "--quiet", "-q", "--units", "--assume-dense", "--help", "-h",
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
@@ -181,6 +191,7 @@ MODELS_OPTIONS = [
         (["llama3-70b", "--help"], [*SIZE_OPTIONS, "MODEL"]),
         (["models", "--help"], [*MODELS_OPTIONS, "NAME"]),
         (["models", "-h"], MODELS_OPTIONS),
+        (["check", "--help"], [*CHECK_OPTIONS, "LOG"]),
     ],
     ids=lambda value: " ".join(value[:2]),
 )

@@ -21,10 +21,12 @@ BEHIND_DASHES = "kvcalc.behind_dashes"
 # would cost a third of the start-up, so only the one that was called is imported.
 VERB_MODULES = {
     "size": "kvcalc.cli.size",
+    "check": "kvcalc.cli.check",
     "verify": "kvcalc.cli.verify",
     "models": "kvcalc.cli.models",
     "preset": "kvcalc.cli.preset",
 }
+_READS_FLAGS = (DEFAULT_VERB, "check")  # verbs that an engine's own flags may follow
 
 
 class ModelOrVerbGroup(TyperGroup):
@@ -50,7 +52,7 @@ class ModelOrVerbGroup(TyperGroup):
         if "--" in args:
             dashes = args.index("--")
             args, ctx.meta[BEHIND_DASHES] = args[:dashes], args[dashes + 1 :]
-            if args[0] != DEFAULT_VERB:
+            if args[0] not in _READS_FLAGS:
                 raise KvcalcError(f"--: {args[0]} does not read an engine's own command line", "kvcalc MODEL -- ...")
         return super().parse_args(ctx, args)
 

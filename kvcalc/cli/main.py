@@ -20,7 +20,6 @@ _LONGEST_LINE = 2000  # of an error; two paths of the greatest length that is sh
 
 # Options that are still to come: naming them beats "no such option".
 _LATER = {
-    "--gpu": "give its memory instead, such as --vram 80GB",
     "--block-size": "the exact size has no blocks",
 }
 

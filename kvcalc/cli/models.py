@@ -19,8 +19,8 @@ from kvcalc.catalogue import (
     model_report,
 )
 from kvcalc.cli import options as o
-from kvcalc.cli.shell import emit, write
-from kvcalc.errors import ExitCode, KvcalcError, escape, shown
+from kvcalc.cli.shell import emit, standard_input, write
+from kvcalc.errors import ExitCode, KvcalcError, Problem, escape, shown
 from kvcalc.yamlfile import parse, read_bytes
 
 __all__ = ["app"]
@@ -56,7 +56,12 @@ def models(
         ),
     ] = None,
     check: Annotated[
-        str | None, typer.Option("--check", metavar="FILE", help="Say all that is wrong with a preset.")
+        str | None,
+        typer.Option(
+            "--check",
+            metavar="FILE",
+            help="Say all that is wrong with a preset, those of a folder, or - (standard input).",
+        ),
     ] = None,
     format_: o.Format = None,
     json_: o.Json = False,
@@ -93,23 +98,36 @@ def models(
     )
 
 
-def _check(path: str) -> int:
-    problems = library.check(path)
+def _check(source: str) -> int:
+    """Check a file, each preset of a folder, or standard input; the worst outcome counts."""
+    if source == "-":
+        content = standard_input()
+        return _told("<stdin>", library.check_text(content, "<stdin>"), content)
+    statuses = []
+    for path in library.to_check(source):
+        problems = library.check(path)
+        statuses.append(_told(path, problems, b"" if problems else read_bytes(path)))
+    return max(statuses)
+
+
+def _told(path: str, problems: list[Problem], content: bytes) -> int:
     for problem in problems:
         print(f"kvcalc: error: {problem}", file=sys.stderr)
     if problems:
         return ExitCode.USAGE
     write(f"{escape(path)}: a sound preset\n")
-    for line in _advice(path):
+    for line in _advice(path, content):
         print(f"{escape(path)}: {line}", file=sys.stderr)
     return ExitCode.OK
 
 
-def _advice(path: str) -> list[str]:
+def _advice(path: str, content: bytes) -> list[str]:
     """What is sound but not as a shipped preset has it."""
-    stem, content = os.path.splitext(os.path.basename(path))[0], read_bytes(path)
     data = parse(content, path).data
     found = [f"no {key}: say where the facts were read" for key in ("source", "confidence") if key not in data]
+    if path[:1] == "<":  # standard input has no name, and cannot be read again
+        return found
+    stem = os.path.splitext(os.path.basename(path))[0]
     fault = library.name_fault(stem)
     if fault:
         found.append(f"{fault}, got {shown(stem)}")

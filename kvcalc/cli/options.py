@@ -5,7 +5,7 @@ installed.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -17,7 +17,10 @@ from kvcalc.request import Request, ask
 from kvcalc.units import Units, parse_integer, parse_size, parse_tokens
 from kvcalc.weights import parse as parse_weights
 
-__all__ = ["FORMATS", "Output", "budget_of", "output_of", "request_of"]
+if TYPE_CHECKING:
+    from kvcalc.hardware import Card
+
+__all__ = ["FORMATS", "Output", "budget_of", "card_of", "layout_of", "options_of", "output_of", "request_of"]
 
 FORMATS = ("table", "plain", "json", "csv", "markdown")
 _MOST_GPUS = 65536
@@ -41,6 +44,12 @@ def complete_engines(incomplete: str) -> list[str]:
     from kvcalc.launching import all_engines
 
     return [engine.name for engine in all_engines() if engine.name.startswith(incomplete.lower())]
+
+
+def complete_gpus(incomplete: str) -> list[str]:
+    from kvcalc.cards import all_cards
+
+    return [card.name for card in all_cards() if card.name.startswith(incomplete.lower())]
 
 
 def complete_formats(incomplete: str) -> list[str]:
@@ -82,10 +91,12 @@ KvHeads = Annotated[_Text, _option("--kv-heads", metavar="N|all", panel=_CACHE,
     help="Cached heads in every per-head attention layer, instead of the model's own.")]  # fmt: skip
 Vram = Annotated[_Text, _option("--vram", metavar="SIZE", panel=_HARDWARE,
     help="Memory of one GPU, such as 80GB or 79.2GiB: what fits into it.")]  # fmt: skip
+Gpu = Annotated[_Text, _option("--gpu", metavar="[Nx]NAME", panel=_HARDWARE, complete=complete_gpus,
+    help="Which GPU, such as h100 or 8xrtx4090: its memory, and what engines choose by it.")]  # fmt: skip
 KvMemory = Annotated[_Text, _option("--kv-memory", metavar="SIZE", panel=_HARDWARE,
     help="Memory of one GPU for the cache alone, with weights and overheads already off.")]  # fmt: skip
 Utilization = Annotated[_Text, _option("--utilization", metavar="F", panel=_HARDWARE,
-    help="Share of --vram that may be used. Default: 1.0.")]  # fmt: skip
+    help="Share of the memory to use. Default: 1.0, with --gpu 0.9, with --engine its own.")]  # fmt: skip
 WeightsOption = Annotated[_Text, _option("--weights", metavar="auto|none|DTYPE|SIZE", panel=_HARDWARE,
     complete=complete_weights, help="What the whole model's weights take. Default: auto, by the preset.")]  # fmt: skip
 Overhead = Annotated[_Text, _option("--overhead", metavar="SIZE", panel=_HARDWARE,
@@ -98,7 +109,7 @@ Dcp = Annotated[_Text, _option("--dcp", metavar="N", panel=_HARDWARE,
 Gpus = Annotated[_Text, _option("--gpus", metavar="N", panel=_HARDWARE,
     help="Number of GPUs: alone it means --tp N, else tp x pp x dp must agree.")]  # fmt: skip
 Engine = Annotated[_Text, _option("--engine", metavar="NAME[@VERSION]", panel=_ENGINE, complete=complete_engines,
-    help="What this engine reserves, beside the exact size. Its own flags may follow a --.")]  # fmt: skip
+    help="What this engine reserves, beside the exact size. Its flags or a command may follow a --.")]  # fmt: skip
 Format = Annotated[_Text, _option("--format", "-f", metavar="|".join(FORMATS), panel=_OUTPUT, complete=complete_formats,
     help="Default: table on a terminal, plain (tab-separated) elsewhere.")]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Short for --format json.", rich_help_panel=_OUTPUT)]
@@ -117,7 +128,30 @@ Given = Mapping[str, Any]  # a verb's parameters by name, as Typer has them: tex
 
 def request_of(model: Model, given: Given, stated: Mapping[str, object] | None = None) -> Request:
     """The question that the options ask about a model; `stated` is what an engine's own flags say instead."""
-    asked: dict[str, Any] = {
+    asked = _asked(given)
+    gpus = asked["tp"] * asked["pp"] * asked["dp"]
+    for name, value in (stated or {}).items():
+        for option in (name, "kv_dtype") if name.endswith("_dtype") else (name,):
+            if given[option] is not None:
+                raise KvcalcError(
+                    f"--{option.replace('_', '-')}: the engine's own flags behind -- say it too",
+                    "leave one of them out",
+                )
+        asked[name] = value
+    if (given["gpus"] or card_of(given)[0]) and gpus != asked["tp"] * asked["pp"] * asked["dp"]:
+        raise _miscounted(given, gpus, asked)
+    return ask(model, **asked)
+
+
+def options_of(given: Given) -> dict[str, Any]:
+    """What the options say, under the names of `request.ask`, and nothing that was left to a default."""
+    layout = ("tp", "pp", "dp", "dcp") if given["gpus"] or card_of(given)[0] else ()
+    return {name: value for name, value in _asked(given).items() if given[name] is not None or name in layout}
+
+
+def _asked(given: Given) -> dict[str, Any]:
+    """All that `request.ask` takes."""
+    return {
         "context": _context(given["context"]),
         "batch": _whole(given, "batch"),
         "kv_dtype": "auto" if given["kv_dtype"] is None else given["kv_dtype"],
@@ -127,17 +161,8 @@ def request_of(model: Model, given: Given, stated: Mapping[str, object] | None =
         "encoder_tokens": None
         if given["encoder_tokens"] is None
         else parse_tokens(given["encoder_tokens"], "--encoder-tokens"),
-        **_layout(given),
+        **layout_of(given),
     }
-    for name, value in (stated or {}).items():
-        for option in (name, "kv_dtype") if name.endswith("_dtype") else (name,):
-            if given[option] is not None:
-                raise KvcalcError(
-                    f"--{option.replace('_', '-')}: the engine's own flags behind -- say it too",
-                    "leave one of them out",
-                )
-        asked[name] = value
-    return ask(model, **asked)
 
 
 def _context(text: str | None) -> int | Literal["max"] | None:
@@ -159,39 +184,62 @@ def _whole(given: Given, name: str, most: int | None = None) -> int:
     return parse_integer(text, f"--{name}", most) if most else parse_integer(text, f"--{name}")
 
 
-def _layout(given: Given) -> dict[str, int]:
+def layout_of(given: Given) -> dict[str, int]:
+    """How the options split the model and the batch."""
     layout = {name: _whole(given, name, _MOST_GPUS) for name in ("tp", "pp", "dp", "dcp")}
-    if given["gpus"] is None:
+    counted = card_of(given)[0]
+    if given["gpus"] is None and counted is None:
         return layout
-    gpus = parse_integer(given["gpus"], "--gpus", _MOST_GPUS)
+    gpus = counted if given["gpus"] is None else parse_integer(given["gpus"], "--gpus", _MOST_GPUS)
+    assert gpus is not None
+    if counted not in (None, gpus):
+        raise KvcalcError(f"--gpus: {gpus} contradicts --gpu {given['gpu']}", "leave one of them out")
     if all(given[name] is None for name in ("tp", "pp", "dp")):
         return layout | {"tp": gpus}
     if layout["tp"] * layout["pp"] * layout["dp"] != gpus:
-        product = f"tp {layout['tp']} x pp {layout['pp']} x dp {layout['dp']}"
-        raise KvcalcError(f"--gpus: {gpus} contradicts {product}", "leave one of them out, or let them agree")
+        raise _miscounted(given, gpus, layout)
     return layout
+
+
+def _miscounted(given: Given, gpus: int, layout: Mapping[str, int]) -> KvcalcError:
+    option = "--gpu" if given["gpus"] is None else "--gpus"
+    product = f"tp {layout['tp']} x pp {layout['pp']} x dp {layout['dp']}"
+    return KvcalcError(f"{option}: {gpus} contradicts {product}", "leave one of them out, or let them agree")
+
+
+def card_of(given: Given) -> "tuple[int | None, Card | None]":
+    """How many GPUs --gpu names, and which; nothing where it is not there."""
+    if given.get("gpu") is None:
+        return None, None
+    from kvcalc.cards import find
+
+    return find(given["gpu"])
 
 
 def budget_of(given: Given) -> Budget | None:
     """What the options say about memory; None where they say nothing."""
     if given["kv_memory"] is not None:
-        for name in ("vram", "utilization", "weights", "overhead"):
+        for name in ("vram", "gpu", "utilization", "weights", "overhead"):
             if given[name] is not None:
                 raise KvcalcError(
                     f"--kv-memory: contradicts --{name}, since it is the memory of the cache alone",
-                    "give either --kv-memory, or --vram and what comes off it",
+                    "give either --kv-memory, or --vram or --gpu and what comes off it",
                 )
         return Budget(kv_memory=parse_size(given["kv_memory"], "--kv-memory"))
-    if given["vram"] is None:
+    card = card_of(given)[1]
+    if given["vram"] is not None and card is not None:
+        raise KvcalcError("--gpu: contradicts --vram, since it says how much memory there is", "leave one of them out")
+    if given["vram"] is None and card is None:
         for name in ("utilization", "weights", "overhead"):
             if given[name] is not None:
-                raise KvcalcError(f"--{name}: has no effect without a budget", "add --vram SIZE")
+                raise KvcalcError(f"--{name}: has no effect without a budget", "add --vram SIZE or --gpu NAME")
         return None
     return Budget(
-        vram=parse_size(given["vram"], "--vram"),
-        utilization=Share(1, 1) if given["utilization"] is None else Share.parse(given["utilization"], "--utilization"),
+        vram=parse_size(given["vram"], "--vram") if card is None else card.memory,
+        utilization=None if given["utilization"] is None else Share.parse(given["utilization"], "--utilization"),
         weights="auto" if given["weights"] is None else parse_weights(given["weights"], "--weights"),
         overhead=0 if given["overhead"] is None else parse_size(given["overhead"], "--overhead", zero=True),
+        card=card,
     )
 
 
@@ -207,12 +255,16 @@ class Output(NamedTuple):
 def output_of(given: Given, *, terminal: bool, formats: tuple[str, ...] = FORMATS) -> Output:
     """How to answer. Options that ask for two outputs at once contradict each other."""
     wanted = {"--quiet": given["quiet"], "--get": given["get"] is not None, "--json": given["json_"]}
-    wanted["--format"] = given["format_"] is not None and not (given["json_"] and given["format_"] == "json")
+    form = (given["format_"] or "").lower()
+    wanted["--format"] = given["format_"] is not None and not (given["json_"] and form == "json")
+    if wanted["--get"]:  # one value of the JSON: that it is JSON may be said beside it
+        wanted["--json"] = False
+        wanted["--format"] = wanted["--format"] and form != "json"
     asked = [name for name, present in wanted.items() if present]
     if len(asked) > 1:
         raise KvcalcError(f"{asked[0]}: contradicts {asked[1]}, since each asks for an output of its own")
-    form: str = (
-        {"--quiet": "quiet", "--get": "get", "--json": "json", "--format": (given["format_"] or "").lower()}[asked[0]]
+    form = (
+        {"--quiet": "quiet", "--get": "get", "--json": "json", "--format": form}[asked[0]]
         if asked
         else ("table" if terminal else "plain")
     )

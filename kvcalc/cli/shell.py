@@ -25,14 +25,16 @@ def load_model(source: str, *, assume_dense: bool = False) -> Model:
     return library.load_text(standard_input(), "<stdin>", assume_dense=assume_dense)
 
 
-def standard_input() -> bytes:
+def standard_input(expected: str = "a preset or a config.json") -> bytes:
     """All of standard input, bounded."""
     from kvcalc.sources.faults import disguise
 
     content = b"" if sys.stdin is None else sys.stdin.buffer.read(MOST_FILE_BYTES + 1)
     other = disguise(content)
     if other is not None:
-        raise KvcalcError(f"<stdin>: expected a preset or a config.json, got {other[0]}", other[1])
+        raise KvcalcError(f"<stdin>: expected {expected}, got {other[0]}", other[1])
+    if not content.strip():
+        raise KvcalcError(f"<stdin>: expected {expected}, got nothing", "pipe one in, such as `kvcalc - < config.json`")
     if len(content) > MOST_FILE_BYTES:
         raise KvcalcError(f"<stdin>: expected at most {MOST_FILE_BYTES:,} bytes", "give it by its path")
     return content

@@ -36,6 +36,7 @@ def size(
     kv_heads: o.KvHeads = None,
     engine: o.Engine = None,
     vram: o.Vram = None,
+    gpu: o.Gpu = None,
     kv_memory: o.KvMemory = None,
     utilization: o.Utilization = None,
     weights: o.WeightsOption = None,
@@ -58,8 +59,10 @@ def size(
     output = o.output_of(given, terminal=sys.stdout.isatty())
     budget = o.budget_of(given)
     asked = question_of(model, ctx.meta.get(BEHIND_DASHES), given)
+    budget = asked.budget(budget)
     fitted = None if budget is None else fit(asked.size, budget, asked.holding)
-    said = [*warnings(asked.size.request), *asked.warnings, *fit_warnings(fitted)]
+    stored = asked.stored if budget is not None and budget.weights == "auto" else None
+    said = [*warnings(asked.size.request), *asked.warnings, *fit_warnings(fitted, stored)]
 
     def document() -> dict[str, Value]:
         return size_document(asked.size, budget, fitted, said, explain=explain, engine=asked.engine_values(fitted))

@@ -76,7 +76,8 @@ def context_of(question: Question) -> Context:
     assert isinstance(version, Version)
     arch = arch_of(request.facts)
     if question.sequences > MOST_SEQUENCES:
-        raise KvcalcError(f"-np: at most {MOST_SEQUENCES} sequences, got {question.sequences:,}", "use --dp for more")
+        text = f"--batch: llama.cpp has at most {MOST_SEQUENCES} sequences, got {question.sequences:,}"
+        raise KvcalcError(text, "use --dp for more servers")
     n_ctx = _n_ctx(question)
     n_batch = max(min(n_ctx, _number(knobs.get("n_batch"), _LARGEST_BATCH)), version.least_batch)
     k, v = (F16 if auto else dtype for auto, dtype in zip(request.auto, request.widths[:2], strict=True))

@@ -8,20 +8,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvcalc.dtypes import KV, find
+from kvcalc.engines._llama_context import MOST_SEQUENCES
 from kvcalc.engines._llama_names import SWITCHES, WORDS
 from kvcalc.engines._llama_versions import Version
 from kvcalc.errors import KvcalcError, shown
-from kvcalc.flags import Flag, Flags, Read, word
+from kvcalc.flags import Flag, Flags, Image, Read, word
 from kvcalc.model import Compressed, Latent, Model
 from kvcalc.reserving import Asked
 from kvcalc.units import parse_integer
 
-__all__ = ["FLAGS", "asked", "model_of"]
+__all__ = ["FLAGS", "asked", "model_of", "stored"]
 
-_IMAGES = tuple(f"llama.cpp:server{kind}" for kind in ("", "-cuda", "-rocm", "-vulkan", "-intel", "-musa"))
-_SERVERS = ("llama-server", "llama serve", "llama server", *_IMAGES)
-_STARTING = ("llama-cli", "llama cli", "llama client")
-_CLIENTS = (*_STARTING, "llama-completion", "llama completion")
+# tools.sh is the entrypoint of the full images, and takes the program as its first word (.devops/tools.sh).
+_SERVERS = ("llama-server", "llama serve", "llama server", "tools.sh --server", "tools.sh -s")
+_STARTING = ("llama-cli", "llama cli", "llama client", "tools.sh --run", "tools.sh -r")
+_CLIENTS = (*_STARTING, "llama-completion", "llama completion", "tools.sh --run-legacy", "tools.sh -l")
+# .devops/*.Dockerfile; tags go on with the device and the build: server-cuda-b9000.
+_IMAGES = (
+    Image("llama.cpp:server", "llama-server"),
+    Image("llama.cpp:light", "llama-cli"),
+    Image("llama.cpp:full", "tools.sh"),
+)
 
 _TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")  # kv_cache_types
 _FLASH = {
@@ -29,6 +36,7 @@ _FLASH = {
     **dict.fromkeys(("off", "disabled", "false", "0"), "off"),
     **dict.fromkeys(("auto", "-1"), "auto"),
 }
+_BARE = "on, without a word"
 # need_n_rs_seq: what drafts so that the state must be kept for each token.
 _DRAFTS = frozenset({"draft-mtp", "draft-eagle3", "draft-dflash", "draft-dspark"})
 
@@ -55,7 +63,7 @@ def _from_zero(text: str, what: str) -> int:
 
 def _slots(text: str, what: str) -> int:
     """A number of sequences; all numbers below zero stand for the default."""
-    return -1 if re.fullmatch(r"-[0-9]{1,9}", text.strip()) else parse_integer(text, what)
+    return -1 if re.fullmatch(r"-[0-9]{1,9}", text.strip()) else parse_integer(text, what, MOST_SEQUENCES)
 
 
 def _type(text: str, what: str) -> str:
@@ -89,6 +97,7 @@ FLAGS = Flags(
     (*_SERVERS, *_CLIENTS),
     (
         _flag("model", "-m --model", word, "MODEL"),
+        _flag("url", "-mu --model-url", word, "MODEL_URL"),
         _flag("repo", "-hf -hfr --hf-repo", word, "HF_REPO"),
         _flag("n_ctx", "-c --ctx-size", _from_zero, "CTX_SIZE"),
         _flag("per_slot", "--kv-unified-per-slot", _from_zero, "KV_UNIFIED_PER_SLOT"),
@@ -97,7 +106,7 @@ FLAGS = Flags(
         _flag("n_ubatch", "-ub --ubatch-size", _from_zero, "UBATCH"),
         _flag("k_type", "-ctk --cache-type-k", _type, "CACHE_TYPE_K"),
         _flag("v_type", "-ctv --cache-type-v", _type, "CACHE_TYPE_V"),
-        _flag("flash_attn", "-fa --flash-attn", _flash, "FLASH_ATTN", bare="on"),
+        _flag("flash_attn", "-fa --flash-attn", _flash, "FLASH_ATTN", bare=_BARE),
         _flag("swa_full", "--swa-full", env="SWA_FULL"),
         _flag("kv_unified", "-kvu --kv-unified", env="KV_UNIFIED"),
         _flag("kv_unified", "-no-kvu --no-kv-unified", env="NO_KV_UNIFIED", constant=False),
@@ -112,19 +121,46 @@ FLAGS = Flags(
         _flag("draft", "-hfd -hfrd --hf-repo-draft --spec-draft-hf", word, "SPEC_DRAFT_HF_REPO HFD_REPO"),
         _flag("draft_k", "-ctkd --cache-type-k-draft --spec-draft-type-k", _type, "SPEC_DRAFT_CACHE_TYPE_K"),
         _flag("draft_v", "-ctvd --cache-type-v-draft --spec-draft-type-v", _type, "SPEC_DRAFT_CACHE_TYPE_V"),
+        _flag("file", "-hff --hf-file", word, "HF_FILE"),
         *(_flag("shorthand", name, constant=name) for name in _SHORTHANDS),
     ),
     WORDS,
     SWITCHES,
     underscores=True,
+    images=_IMAGES,
+    wordless=("", *_SERVERS, *_CLIENTS),
+    many=frozenset({"--control-vector-layer-range", "--control-vector-scaled", "--lora-scaled"}),
 )
+
+
+# common_params_handle_model in common/arg.cpp: beside a repository or an address, -m is only where the file is kept.
+_NAMING = ("repo", "url", "model")
+_AT_HUB = re.compile(r"(?:https?://)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)/resolve/.+", re.ASCII)
 
 
 def model_of(program: str, read: Read) -> str | None:  # noqa: ARG001 - one signature for all engines
     """A file, or the hub id of a repository without its quantisation: `org/name:Q4_K_M` is org/name."""
     values = _values(read)
-    model = values.get("model") or str(values.get("repo", "")).partition(":")[0]
-    return str(model) or None
+    model = str(next((values[key] for key in _NAMING if values.get(key)), ""))
+    at_hub = _AT_HUB.fullmatch(model) if values.get("url") == model else None
+    if at_hub:
+        return at_hub[1]
+    return (model.partition(":")[0] if values.get("repo") == model else model) or None
+
+
+_STORED = re.compile(
+    r"(?:^|[-_.:/])((?:UD-)?(?:I?Q[1-8]_[A-Z0-9_]+|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|B?F16|F32|FP16))(?=$|[-.])",
+    re.IGNORECASE,
+)
+_UNPACKED = ("F16", "BF16", "F32", "FP16")
+
+
+def stored(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG001 - one signature for all engines
+    """What a command runs, by its name: a file that packs the weights. None for one that was read, or packs nothing."""
+    values = _values(read)
+    named = [str(values[key]) for key in ("file", *_NAMING) if values.get(key)]
+    found = next((match[1].upper() for name in named if (match := _STORED.search(name))), "")
+    return None if model.gguf or found in _UNPACKED else f"a {found or 'GGUF'} file"
 
 
 def _values(read: Read) -> Mapping[str, Any]:
@@ -138,6 +174,8 @@ def asked(program: str, read: Read, model: Model) -> Asked:
     knobs = {
         key: values[key] for key in ("n_batch", "n_ubatch", "flash_attn", "swa_full", "kv_unified") if key in values
     }
+    if knobs.get("flash_attn") == _BARE:
+        knobs["flash_attn"] = "on"
     if values.get("split_mode") == "tensor":
         if knobs.get("flash_attn") == "off":
             raise KvcalcError("-fa: off contradicts -sm tensor, which needs flash attention", "leave one of them out")
@@ -153,9 +191,11 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         fitted = version.context == 0 and "n_ctx" not in values and "per_slot" not in values and values.get("fit", True)
         knobs |= {**told, "n_ctx": n_ctx, "fitted": fitted}
     drafts, warnings = _drafts(values, model, version)
+    if values.get("flash_attn") == _BARE and version.flash == "auto":  # pull request 15434: no switch any more
+        warnings += ("-fa: expected on, off or auto behind it, without which llama.cpp does not start: on is used",)
     if "override" in values:
         warnings += ("--override-kv: may change the cache, and was not looked at",)
-    return Asked(options, knobs | drafts, warnings)
+    return Asked(options, knobs | drafts, warnings=warnings)
 
 
 def _types(values: Mapping[str, Any], model: Model) -> dict[str, object]:

@@ -7,8 +7,8 @@ __all__ = ["SWITCHES", "WORDS"]
 
 _WORDS = """
     -a -bf -C -Cb -Cbd -Cd -cd -cms -co -cpent -Cr -cram -Crb -Crbd -Crd -ctxcp -decay-epochs -dev -devd -dr -dt -epochs
-    -f -fitc -fitp -fitt -gan -gaw -hff -hffv -hfrv -hft -hfv -j -jf -l -lcd -lcs -ld -lm -lr -lr-min -lv -lzm -mg -mm
-    -mmdev -mmu -mu -mv -n -ncffn -ncmoe -ncmoed -ngl -ngld -npl -npp -ns -ntg -o -ofreq -opt -ot -otd -p -ps -ptc -r
+    -f -fitc -fitp -fitt -gan -gaw -hffv -hfrv -hft -hfv -j -jf -l -lcd -lcs -ld -lm -lr -lr-min -lv -lzm -mg -mm
+    -mmdev -mmu -mv -n -ncffn -ncmoe -ncmoed -ngl -ngld -npl -npp -ns -ntg -o -ofreq -opt -ot -otd -p -ps -ptc -r
     -rea -s -sps -sys -sysf -t -tb -tbd -td -to -ts -val-split -wd --adaptive-decay --adaptive-target --alias --api-key
     --api-key-file --api-prefix --attention --audio --binary-file --cache-ram --cache-reuse --chat-template
     --chat-template-file --chat-template-kwargs --checkpoint-every-n-tokens --checkpoint-min-step --chunk
@@ -21,13 +21,13 @@ _WORDS = """
     --draft-min --draft-n-min --draft-p-min --draft-p-split --dry-allowed-length --dry-base --dry-multiplier
     --dry-penalty-last-n --dry-sequence-breaker --dynatemp-exp --dynatemp-range --embd-normalize --embd-output-format
     --embd-separator --epochs --file --fit-ctx --fit-print --fit-target --frequency-penalty --from-chunk --gpu-layers
-    --gpu-layers-draft --grammar --grammar-file --grp-attn-n --grp-attn-w --hellaswag-tasks --hf-file --hf-file-v
+    --gpu-layers-draft --grammar --grammar-file --grp-attn-n --grp-attn-w --hellaswag-tasks --hf-file-v
     --hf-repo-v --hf-token --host --image --image-max-tokens --image-min-tokens --in-file --in-prefix --in-suffix
     --json-schema --json-schema-file --junk --keep --kl-divergence-base --lazy-mode --learning-rate
     --learning-rate-decay-epochs --learning-rate-min --load-mode --log-colors --log-file --log-prompts-dir
     --log-verbosity --logdir --logit-bias --logits-output-dir --lookup-cache-dynamic --lookup-cache-static --lora
     --lora-scaled --main-gpu --mcp-servers-config --mcp-servers-json --media-path --method --min-p --mirostat
-    --mirostat-ent --mirostat-lr --mmproj --mmproj-device --mmproj-url --model-url --model-vocoder --models-dir
+    --mirostat-ent --mirostat-lr --mmproj --mmproj-device --mmproj-url --model-vocoder --models-dir
     --models-max --models-preset --mtmd-batch-max-tokens --multiple-choice-tasks --n-cpu-ffn --n-cpu-moe
     --n-cpu-moe-draft --n-gpu-layers --n-gpu-layers-draft --n-predict --negative-file --numa --optimizer --output
     --output-file --output-format --output-frequency --override-tensor --override-tensor-draft --p-split --path

@@ -15,7 +15,10 @@ __all__ = ["Pair", "Run", "pair_of", "state_bytes"]
 
 
 class Run(NamedTuple):
-    """A question as MLX-LM runs it. `windows` are those that it keeps, `at` when most can be held, and the end."""
+    """A question as MLX-LM runs it. `windows` are those that it keeps, `at` when most can be held, and the end.
+
+    It fails with more than `most_tokens`.
+    """
 
     family: Family
     settings: Settings
@@ -23,6 +26,7 @@ class Run(NamedTuple):
     windows: frozenset[Cache]
     at: tuple[Moment, ...]
     sequences: int
+    most_tokens: int | None = None
 
     @property
     def end(self) -> Moment:

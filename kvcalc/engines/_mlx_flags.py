@@ -1,5 +1,6 @@
 """The command lines of MLX-LM: mlx_lm/generate.py, chat.py and server.py 0.32.2, setup_arg_parser and main."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from kvcalc.model import Model
 from kvcalc.reserving import Asked
 from kvcalc.units import parse_integer
 
-__all__ = ["FLAGS", "Settings", "asked", "settings"]
+__all__ = ["FLAGS", "Settings", "asked", "settings", "stored"]
 
 # Tokens that each program generates by default; without a program, as mlx_lm.generate does.
 _GENERATED = {"generate": 100, "chat": 256, "server": 512}
@@ -48,15 +49,10 @@ def _from(least: int) -> Callable[[str, str], int]:
     return parse
 
 
+_PROGRAMS = ("mlx_lm.generate", "mlx_lm generate", "mlx_lm.chat", "mlx_lm chat", "mlx_lm.server", "mlx_lm server")
+
 FLAGS = Flags(
-    (
-        "mlx_lm.generate",
-        "mlx_lm generate",
-        "mlx_lm.chat",
-        "mlx_lm chat",
-        "mlx_lm.server",
-        "mlx_lm server",
-    ),
+    _PROGRAMS,
     (
         Flag("model", ("--model",), word),
         Flag("max_tokens", ("--max-tokens", "-m"), parse_integer),
@@ -71,6 +67,9 @@ FLAGS = Flags(
     ),
     words=frozenset(_WORDS.split()),
     switches=frozenset(_SWITCHES.split()),
+    abbreviated=True,
+    wordless=("", *_PROGRAMS),
+    many=frozenset({"--extra-eos-token"}),
 )
 
 
@@ -90,6 +89,18 @@ class Settings(NamedTuple):
 def settings(knobs: Mapping[str, object]) -> Settings:
     """The knobs of a question, and defaults for what is not there."""
     return Settings()._replace(**knobs)  # type: ignore[arg-type]  # the flags' parsers made them what they must be
+
+
+_PACKED = re.compile(r".*-(?:(\d)bit|(mxfp4|mxfp8|nvfp4))(?:-.*)?", re.IGNORECASE)
+
+
+def stored(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG001 - one signature for all engines
+    """What a command runs, by its name: weights that are packed, where the model's are not. None for others."""
+    packed = _PACKED.fullmatch(str(read.values.get("model", "")))
+    counted = model.weights_dtype or model.dtype
+    if packed is None or counted.block_bytes < 2 * counted.block:
+        return None
+    return f"{packed[1]}-bit weights" if packed[1] else f"{packed[2]} weights"
 
 
 def asked(program: str, read: Read, model: Model) -> Asked:  # noqa: ARG001 - one signature for all engines

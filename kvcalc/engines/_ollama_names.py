@@ -15,6 +15,8 @@ _LIBRARY = re.compile(r"(?:(?:registry\.)?ollama\.(?:ai|com)/)?(?:library/)?([^/
 # What a name of a preset adds to a family's name where it says the size alone: -8b, 3b, -30b-a3b, -8x7b, -e4b.
 _SIZE = re.compile(r"-?(?:\d+x|e)?\d+(?:\.\d+)?[bm](?:-a\d+(?:\.\d+)?b)?", re.ASCII)
 
+_LONGEST = 300
+
 
 def preset_of(model: str, presets: Sequence[str]) -> str:
     """The preset, or the hub id, that `ollama run MODEL` means. Raises KvcalcError where it could be several.
@@ -25,7 +27,7 @@ def preset_of(model: str, presets: Sequence[str]) -> str:
     hub = _HUB.fullmatch(model)
     if hub:
         return hub[1]
-    own = _LIBRARY.fullmatch(model)
+    own = _LIBRARY.fullmatch(model) if len(model) <= _LONGEST else None
     if own is None:
         raise _unknown(model, "Ollama keeps the model of that name in a registry that is not read here")
     name, tag = own[1], own[2] or "latest"
@@ -48,9 +50,17 @@ def preset_of(model: str, presets: Sequence[str]) -> str:
 
 def _unknown(model: str, what: str, sizes: Sequence[str] = (), presets: Sequence[str] = ()) -> KvcalcError:
     """A name that leads to no preset, with the presets of that family, or the names closest to it, as a way out."""
-    close = sizes or nearest(model.replace(":", "-"), presets)
+    close = sizes or _alike(model, presets) or nearest(model.replace(":", "-"), presets)
     hint = f"one of {', '.join(close[:8])} in front: kvcalc {close[0]} -- ollama ..." if close else None
     return KvcalcError(f"ollama: {shown(model)}: {what}", hint or "give the model in front: kvcalc MODEL -- ollama ...")
+
+
+def _alike(model: str, presets: Sequence[str]) -> list[str]:
+    """Presets whose names begin with this one, those with its size first; where any has the size, these alone."""
+    name, _, tag = model.rpartition("/")[2].partition(":")
+    family = [preset for preset in presets if name and _squash(preset).startswith(_squash(name))]
+    size = tag.partition("-")[0].lower()
+    return [preset for preset in family if size and size in preset.split("-")] or family
 
 
 def _squash(name: str) -> str:

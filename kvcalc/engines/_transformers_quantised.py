@@ -11,7 +11,7 @@ from kvcalc.model import Attention, Latent, Model
 from kvcalc.request import Request
 from kvcalc.units import ceil_div
 
-__all__ = ["Quantised", "quantised_bytes", "quantised_of"]
+__all__ = ["Quantised", "chunks_waiting", "quantised_bytes", "quantised_of"]
 
 # Formats that only a QuantizedCache has: its backend and bits.
 _BACKENDS = {"fp8": ("fp8", 8), "fp8_e4m3": ("fp8", 8), "int8": ("hqq", 8), "int4": ("quanto", 4)}
@@ -34,6 +34,10 @@ class Quantised(NamedTuple):
     group: int
     residual: int
     rest: int
+
+    def after(self, tokens: int, chunk: int) -> "Quantised":
+        """The same once so many tokens of the prompt have come in chunks."""
+        return self if self.backend == "fp8" else self._replace(rest=_rest(tokens, chunk, 0, self.residual))
 
 
 def quantised_of(request: Request, settings: Settings, version: Version, decoded: int) -> Quantised | None:
@@ -92,6 +96,11 @@ def _rest(prompt: int, chunk: int | None, decoded: int, limit: int) -> int:
     if rest + decoded < limit:
         return rest + decoded
     return (decoded - (limit - rest)) % limit if limit else 0
+
+
+def chunks_waiting(how: Quantised, chunk: int) -> int:
+    """Chunks after which as many tokens wait again, see `_rest`."""
+    return max(ceil_div(how.residual, chunk), 1)
 
 
 def quantised_bytes(how: Quantised, dtype: DType, axis: int, width: int, tokens: int, sequences: int) -> int:

@@ -1,11 +1,12 @@
 """A question as transformers runs it: which cache, in which dtype, and how its tokens came in."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from math import gcd, lcm
 from typing import NamedTuple, cast
 
 from kvcalc.dtypes import DType
 from kvcalc.engines._transformers_flags import Settings
-from kvcalc.engines._transformers_quantised import Quantised, quantised_of
+from kvcalc.engines._transformers_quantised import Quantised, chunks_waiting, quantised_of
 from kvcalc.engines._transformers_types import Habits, habits_of
 from kvcalc.engines._transformers_versions import Version
 from kvcalc.errors import KvcalcError
@@ -57,14 +58,37 @@ class Run(NamedTuple):
         """The cache knows of windows."""
         return self.habits.windows and not self.settings.no_config
 
-    def moments(self) -> Iterator["Run"]:
-        """When more may be held than in the end: after the prompt, and before the last quantisation."""
+    def moments(self, ratios: Collection[int]) -> Iterator["Run"]:
+        """When more may be held than in the end: after chunks, after the prompt, and before the last quantisation.
+
+        What waits for the compressors of these `ratios` is most when one of them has its whole group.
+        """
         quantised = self.quantised
+        yield from self._chunks(ratios)
         if quantised is None and self.decoded:
-            yield self._replace(tokens=self.tokens - self.decoded, decoded=0)
+            prompt = self.tokens - self.decoded
+            yield self._replace(tokens=prompt, decoded=0)
+            for tokens in (self.tokens // ratio * ratio for ratio in ratios):
+                if tokens > prompt:
+                    yield self._replace(tokens=tokens, decoded=tokens - prompt)
         elif quantised is not None and self.decoded > quantised.rest:
             rest, waiting = quantised.rest, quantised.residual - 1
             yield self._replace(tokens=self.tokens - rest - 1, quantised=quantised._replace(rest=waiting))
+
+    def _chunks(self, ratios: Collection[int]) -> Iterator["Run"]:
+        """After whole chunks of the prompt. What waits repeats, and the rest grows: the last ones are enough."""
+        chunk, prompt = self.settings.prefill_chunk_size, self.tokens - self.decoded
+        if not chunk:
+            return
+        repeats = lcm(*(ratio // gcd(ratio, chunk) for ratio in ratios))
+        if self.quantised is not None:
+            repeats = chunks_waiting(self.quantised, chunk)
+        for tokens in range(prompt // chunk * chunk, max(prompt - prompt % chunk - repeats * chunk, 0), -chunk):
+            yield self._replace(
+                tokens=tokens,
+                decoded=0,
+                quantised=None if self.quantised is None else self.quantised.after(tokens, chunk),
+            )
 
 
 def run_of(question: Question) -> Run:

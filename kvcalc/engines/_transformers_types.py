@@ -40,12 +40,12 @@ _TYPES = {
         gemma3n_text git glm glm4 glm4_moe glm4v_moe_text glm4v_text gpt2 gpt_bigcode gpt_neo gpt_neox
         gpt_neox_japanese gpt_oss gptj granite granitemoe granitemoehybrid granitemoeshared helium
         hunyuan_v1_dense hunyuan_v1_moe jamba led lfm2 llama llama4_text longcat_flash longt5 m2m_100 mamba
-        mamba2 marian mbart minimax ministral mistral mixtral mllama_text_model mpt mt5 mvp nemotron nllb-moe
-        olmo olmo2 olmo3 olmoe opt pegasus pegasus_x persimmon phi phi3 phi4_multimodal phimoe plbart qwen2
-        qwen2_5_omni_talker qwen2_5_omni_text qwen2_5_vl_text qwen2_moe qwen2_vl_text qwen3 qwen3_moe qwen3_next
-        qwen3_omni_moe_talker_code_predictor qwen3_omni_moe_talker_text qwen3_omni_moe_text qwen3_vl_moe_text
-        qwen3_vl_text rwkv seed_oss smollm3 stablelm starcoder2 switch_transformers t5 t5_gemma_module udop umt5
-        vaultgemma whisper zamba zamba2
+        mamba2 marian mbart minimax minimax_m1 minimax_text_01 ministral mistral mixtral mllama_text_model mpt
+        mt5 mvp nemotron nllb-moe olmo olmo2 olmo3 olmoe opt pegasus pegasus_x persimmon phi phi3
+        phi4_multimodal phimoe plbart qwen2 qwen2_5_omni_talker qwen2_5_omni_text qwen2_5_vl_text qwen2_moe
+        qwen2_vl_text qwen3 qwen3_moe qwen3_next qwen3_omni_moe_talker_code_predictor qwen3_omni_moe_talker_text
+        qwen3_omni_moe_text qwen3_vl_moe_text qwen3_vl_text rwkv seed_oss smollm3 stablelm starcoder2
+        switch_transformers t5 t5_gemma_module udop umt5 vaultgemma whisper zamba zamba2
     """,
     "5.0.0": """
         afmoe cwm glm4_moe_lite glm_image_text jais2 lfm2_moe minimax_m2 ministral3 nanochat paddleocr_vl_text
@@ -73,6 +73,11 @@ _OWN = {
     "falcon": Habits(query_heads=True),
     # MiniMaxCache, and a list of five tensors: generation/utils.py, `_supports_default_dynamic_cache`.
     "minimax": Habits(own=True),
+    # Their own code stands beside the first checkpoints; the converted ones (-hf) have transformers' class.
+    **dict.fromkeys(
+        ("minimax_text_01", "minimax_m1"),
+        Habits(own=True, note="sized as minimax, as which the -hf checkpoint is read"),
+    ),
     "rwkv": Habits(own=True),
     # modeling_gpt_neo.py: `window_size` is no key that DynamicCache looks for; local layers are masked alone.
     "gpt_neo": Habits(windows=False),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from kvcalc.engines._llama_archs import DRAFTS_CACHED
 from kvcalc.engines._llama_caches import DRAFT_CONTEXT, DRAFT_LAYERS, Kept, keep
 from kvcalc.engines._llama_context import MOST_SEQUENCES, Context, context_of
-from kvcalc.engines._llama_flags import FLAGS, asked, model_of
+from kvcalc.engines._llama_flags import FLAGS, asked, model_of, stored
 from kvcalc.engines._llama_log import log_lines
 from kvcalc.engines._llama_versions import VERSIONS
 from kvcalc.model import Attention, Indexer, Latent
@@ -32,7 +32,8 @@ def plan(question: Question) -> Plan:
         drafts = [keep(each, apart, DRAFT_CONTEXT) for each in _draft_layers(question)]
         log += log_lines(drafts, apart, 0)
         kept += drafts
-    aborts = context.arch == "t5" and context.streams > 1
+    alone = context.arch == "t5" and not context.unified
+    aborts = alone and context.streams > 1
     return Plan(
         tuple(each.charge for each in kept),
         _values(kept, context),
@@ -40,6 +41,7 @@ def plan(question: Question) -> Plan:
         ("llama.cpp aborts with more than one sequence of a T5 without -kvu",) if aborts else (),
         log,
         holds=(lambda _: False) if aborts else None,
+        most_sequences=1 if alone else None,
     )
 
 
@@ -92,4 +94,4 @@ def _facts(question: Question, kept: list[Kept], context: Context) -> tuple[str,
     return tuple(found)
 
 
-ENGINE = Engine("llama.cpp", VERSIONS, plan, _FORMATS, FLAGS, asked, model_of, MOST_SEQUENCES)
+ENGINE = Engine("llama.cpp", VERSIONS, plan, _FORMATS, FLAGS, asked, model_of, MOST_SEQUENCES, stored=stored)

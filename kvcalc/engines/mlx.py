@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kvcalc.engines._mlx_caches import Pair, Run, pair_of, state_bytes
-from kvcalc.engines._mlx_flags import FLAGS, Settings, asked, settings
+from kvcalc.engines._mlx_flags import FLAGS, Settings, asked, settings, stored
 from kvcalc.engines._mlx_growth import moments
 from kvcalc.engines._mlx_models import EXACT, Family, family_of
 from kvcalc.errors import KvcalcError
@@ -62,6 +62,7 @@ def plan(question: Question) -> Plan:
         tuple(_warnings(run)),
         peak=most,
         most_sequences=_most_sequences(question.request.model, run.settings),
+        most_tokens=run.most_tokens,
     )
 
 
@@ -70,15 +71,22 @@ def _run(question: Question) -> Run:
     family = family_of(request.model)
     _check_layout(question, use)
     windows = _windows(request.model, family)
-    _check_options(request.model, use, family, windows)
+    generated = min(use.max_tokens, request.context - 1)
+    start = None if use.kv_bits is None or family.packed else use.quantized_kv_start
+    _check_options(request.model, use, family)
+    what = _unquantisable(request.model, use, family, windows)
+    if what is not None and start is not None and request.context >= start:
+        raise KvcalcError(
+            f"--kv-bits: MLX-LM {VERSIONS[-1].name} cannot quantise {what}, and fails once there are {start:,} tokens",
+            "leave it out, or a larger --quantized-kv-start",
+        )
     # A checkpoint's declared KV format is not read; a format that is asked for is the one that the model runs in.
     k, v = (request.model.dtype if auto else own for own, auto in zip(request.widths[:2], request.auto, strict=True))
     if k != v:
         raise KvcalcError("--k-dtype: keys and values have one dtype in MLX-LM, the model's", "use --kv-dtype")
-    generated = min(use.max_tokens, request.context - 1)
-    start = None if use.kv_bits is None or family.packed else use.quantized_kv_start
     at = moments(request.context, request.context - generated - 1, use.prefill_step_size, start)
-    return Run(family, use, k, windows, tuple(at), question.sequences)
+    most = None if what is None or start is None else start - 1
+    return Run(family, use, k, windows, tuple(at), question.sequences, most)
 
 
 def _windows(model: Model, family: Family) -> frozenset[Cache]:
@@ -108,7 +116,7 @@ def _most_sequences(model: Model, use: Settings) -> int:
     return 1 if alone else use.decode_concurrency
 
 
-def _check_options(model: Model, use: Settings, family: Family, windows: frozenset[Cache]) -> None:
+def _check_options(model: Model, use: Settings, family: Family) -> None:
     """Refuse what MLX-LM fails at, and what depends on more than the type."""
     layers = [cache for layer in model.distinct_layers for cache in layer]
     if family.index_values and sum(isinstance(c, Latent) for c in layers) > sum(isinstance(c, Indexer) for c in layers):
@@ -121,15 +129,18 @@ def _check_options(model: Model, use: Settings, family: Family, windows: frozens
             f"--max-kv-size: MLX-LM heeds it where {model.model_type} stands inside another type, and not where alone",
             "leave it out",
         )
-    if use.kv_bits is None or family.packed:
-        return
+
+
+def _unquantisable(model: Model, use: Settings, family: Family, windows: frozenset[Cache]) -> str | None:
+    """What MLX-LM fails to quantise, or to attend to afterwards. It quantises nothing before --quantized-kv-start."""
     ring = (use.max_kv_size and not family.own) or any(
         isinstance(c, Attention) and c.reach == "sliding" for c in windows
     )
-    latent = any(isinstance(c, Latent) for c in layers) and not family.expanded
-    if ring or latent or not family.quantises:
-        what = "rotating caches" if ring else "latents" if latent else f"what {model.model_type} attends to"
-        raise KvcalcError(f"--kv-bits: MLX-LM {VERSIONS[-1].name} cannot quantise {what}, and fails", "leave it out")
+    if ring:
+        return "rotating caches"
+    if any(isinstance(c, Latent) for c in model.distinct_caches) and not family.expanded:
+        return "latents"
+    return None if family.quantises else f"what {model.model_type} attends to"
 
 
 def _charge(each: Held, run: Run) -> tuple[Charge, list[int]]:
@@ -212,4 +223,4 @@ def _warnings(run: Run) -> Iterator[str]:
         yield "--kv-bits changes nothing: MLX-LM passes over the caches of layers that have more than one"
 
 
-ENGINE = Engine("mlx", VERSIONS, plan, ("fp32", "fp16", "bf16"), FLAGS, asked)
+ENGINE = Engine("mlx", VERSIONS, plan, ("fp32", "fp16", "bf16"), FLAGS, asked, stored=stored)

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from kvcalc.dtypes import KV
 from kvcalc.engines import llama_cpp
 from kvcalc.engines._llama_archs import arch_of
-from kvcalc.engines._ollama_flags import FLAGS, asked, model_of
+from kvcalc.engines._ollama_flags import FLAGS, asked, model_of, stored
 from kvcalc.engines._ollama_names import preset_of
 from kvcalc.engines._ollama_own import plan_of_its_own
 from kvcalc.engines._ollama_versions import VERSIONS, Version
 from kvcalc.errors import KvcalcError
 from kvcalc.reserving import Engine, Plan, Question, without_tp
 
-__all__ = ["ENGINE"]
+__all__ = ["ENGINE", "server_question"]
 
 _F16 = KV["fp16"]
 _DEFAULT_CONTEXT = 4096  # server/routes.go: below 23 GiB of VRAM
@@ -37,20 +37,30 @@ def plan(question: Question) -> Plan:
             f"OLLAMA_KV_CACHE_TYPE: {k.name} needs flash attention, which OLLAMA_FLASH_ATTENTION switches off",
             "leave one of them out",
         )
-    num_batch = knobs.get("num_batch")
-    given = num_batch if isinstance(num_batch, int) else None
     if version.build is None:
-        found = plan_of_its_own(question, given, knobs.get("flash"))
+        num_batch = knobs.get("num_batch")
+        found = plan_of_its_own(question, num_batch if isinstance(num_batch, int) else None, knobs.get("flash"))
     else:
-        found = llama_cpp.plan(question._replace(version=version.build, knobs=_settings(question, given)))
+        found = llama_cpp.plan(server_question(question))
         own = {"num_ctx": request.context, "num_parallel": question.sequences, "num_batch": found.values["n_batch"]}
         found = found._replace(values={**found.values, **own})
     facts = (*found.facts, *_facts(question))
-    return found._replace(facts=facts, most_sequences=1 if alone else None)
+    return found._replace(facts=facts, most_sequences=1 if alone else found.most_sequences)
+
+
+def server_question(question: Question) -> Question:
+    """The question that llama-server is asked, with the settings that llm/llama_server.go passes on.
+
+    It gets -c and -np for sequences that share no cells.
+    """
+    version, num_batch = question.version, question.knobs.get("num_batch")
+    assert isinstance(version, Version)
+    assert version.build is not None
+    given = num_batch if isinstance(num_batch, int) else None
+    return question._replace(version=version.build, knobs=_settings(question, given))
 
 
 def _settings(question: Question, num_batch: int | None) -> dict[str, object]:
-    """llama-server's settings, as llm/llama_server.go passes them on: -c and -np for sequences that share no cells."""
     set_ = question.knobs.get("flash")
     flash = "auto" if set_ is None else "on" if set_ else "off"
     batch = num_batch or _batch(question.request.context * question.sequences, flash)
@@ -96,4 +106,5 @@ ENGINE = Engine(
     model_of,
     llama_cpp.ENGINE.most_sequences,
     named=preset_of,
+    stored=stored,
 )

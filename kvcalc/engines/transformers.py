@@ -48,8 +48,9 @@ def plan(question: Question) -> Plan:
     groups = _groups(layers, run)
     found = {group: _stages(group, run) for group in groups}
     charges = tuple(_charge(group, copies, found[group], run) for group, copies in groups.items())
+    ratios = {group.cache.ratio for group in groups if isinstance(group.cache, Compressed)}
     end = _live(groups, found, run, run.sequences)
-    peaks = [_live(groups, {g: _stages(g, at) for g in groups}, at, run.sequences) for at in run.moments()]
+    peaks = [_live(groups, {g: _stages(g, at) for g in groups}, at, run.sequences) for at in run.moments(ratios)]
     live, peak = end.total(), max(map(_fullest, [end, *peaks]))
     values: dict[str, int | str | bool | None] = {
         "cache_class": cache_class(question.request.model, run),
@@ -124,9 +125,19 @@ def _charge(group: Group, copies: int, found: list[Stage], run: Run) -> Charge:
     parts: Counter[str] = Counter()
     for tensor in last:
         parts[tensor.part] += total((tensor,), run.sequences * run.beams)
-    shapes = " + ".join(f"{t.tokens:,} x {t.width:,} in {t.dtype.name}" for t in last if t.tokens and t.width)
+    shapes = " + ".join(f"{t.tokens:,} x {t.width:,} in {_format(t, run)}" for t in last if t.tokens and t.width)
     how = f"{many(copies, 'layer')} x {many(run.sequences * run.beams, 'sequence')} x ({shapes})"
     return Charge(cache_name(group.cache), copies, exact, tuple(steps), tuple(parts.items()), how, group.stage)
+
+
+def _format(tensor: Tensor, run: Run) -> str:
+    how = run.quantised
+    if how is None or tensor.part not in {"k_bytes", "v_bytes"}:
+        return tensor.dtype.name
+    if how.backend == "fp8":
+        return "fp8 with one scale"
+    waiting = f", {how.rest:,} of them in {tensor.dtype.name}" if how.rest else ""
+    return f"{how.bits} bits with scale and shift for {how.group}{waiting}"
 
 
 def _live(groups: Groups, found: Mapping[Group, list[Stage]], run: Run, sequences: int) -> Counter[int]:
@@ -168,8 +179,10 @@ def _facts(question: Question, run: Run, values: Mapping[str, object]) -> Iterat
         yield f"{values['cache_class']}: {values['layer_classes']}"
     windows = any(isinstance(c, Attention) and c.reach in {"sliding", "chunked"} for c in model.distinct_caches)
     if run.decoded or run.quantised or (windows and not run.static):
-        came = f"{many(run.tokens - run.decoded, 'token')} came " + (f"in chunks of {chunk:,}" if chunk else "at once")
-        yield f"{came}, {run.decoded:,} one by one (max_new_tokens)"
+        how = f"in chunks of {chunk:,}" if chunk else "in one piece"
+        prompt = f"a prompt of {many(run.tokens - run.decoded, 'token')} {how}"
+        generated = f"then {run.decoded:,} generated one by one" if run.decoded else "and none generated"
+        yield f"{prompt}, {generated} (max_new_tokens)"
     if run.quantised and run.quantised.rest:
         yield f"{run.quantised.rest:,} of at most {run.quantised.residual - 1:,} tokens wait to be quantised"
     if any(isinstance(c, Recurrent) and c.kind == "rglru" for c in model.distinct_caches):

@@ -65,7 +65,7 @@ def _parts(report: Report, units: Units, console: Console) -> Iterator[Renderabl
                 yield _bar(report, console)
     if report.verdict:
         yield Text()
-        yield Text(report.verdict, "bold green" if report.fits else "bold red")
+        yield Text(report.verdict, {True: "bold green", False: "bold red", None: "bold"}[report.fits])
     if report.notes:
         yield Text()
         yield Text("; ".join(report.notes))

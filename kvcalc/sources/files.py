@@ -5,7 +5,9 @@ Ollama and copies such as config.json.bak have none.
 """
 
 import os
+import re
 import stat
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError, escape
@@ -19,6 +21,8 @@ CONFIG = "config.json"
 _QUANTISATION = "hf_quant_config.json"  # ModelOpt writes the cache's format into a file of its own
 _GGUF, _JSON, _SAFETENSORS = ".gguf", ".json", ".safetensors"
 _BEFORE_TEXT = b"\xef\xbb\xbf \t\r\n"  # a byte order mark, and white space
+_OF_PRESET = re.compile(rb"\b(layers|base)[\"']?\s*:")  # one of which every preset has
+_MOST_READ = 8  # GGUF files of a folder, to see which of them is a model
 _MOST_NAMED = 3  # files of a folder, in a hint
 
 
@@ -53,7 +57,11 @@ def _first_bytes(path: str) -> bytes:
 def is_config(content: bytes) -> bool:
     """Text is JSON as model folders have it, and no YAML preset, which has `layers` or a `base`."""
     start = content.lstrip(_BEFORE_TEXT)
-    return start.startswith(b"{") and any(key in start for key in (b'"model_type"', b'"architectures"', b'_layers"'))
+    if not start.startswith(b"{"):
+        return False
+    if any(key in start for key in (b'"model_type"', b'"architectures"', b'_layers"')):
+        return True
+    return start[1:].lstrip().startswith((b'"', b"}")) and _OF_PRESET.search(start) is None
 
 
 def preset_of_path(path: str, *, assume_dense: bool = False) -> Described:
@@ -65,24 +73,22 @@ def preset_of_path(path: str, *, assume_dense: bool = False) -> Described:
         return _safetensors(path, assume_dense=assume_dense)
     if ending.endswith(_GGUF) or _first_bytes(path) == GGUF_MAGIC:
         return _gguf(path)
-    return Described(_config(path, os.path.dirname(path), assume_dense=assume_dense))
+    return Described(_config(jsonfile.read_object(path), path, assume_dense=assume_dense))
 
 
 def preset_of_config(content: bytes, file: str, *, assume_dense: bool = False) -> dict[str, object]:
     """The preset that the text of a config.json describes."""
+    return _config(jsonfile.parse_object(content, file), file, assume_dense=assume_dense)
+
+
+def _config(config: Mapping[str, object], path: str, *, assume_dense: bool) -> dict[str, object]:
+    """The preset of the configuration at `path`, or of one of another name or on standard input."""
     from kvcalc.sources.config.reader import preset_from_config
 
-    return preset_from_config(jsonfile.parse_object(content, file), file=file, assume_dense=assume_dense)
-
-
-def _config(path: str, folder: str, *, assume_dense: bool) -> dict[str, object]:
-    from kvcalc.sources.config.reader import preset_from_config
-
-    config = jsonfile.read_object(path)
     if not any(_states_type(part) for part in (config, *config.values())):
         raise fault(path, "model_type", f"the type of a model, as its {CONFIG} has it", None, _way_to_config(path))
-    beside = os.path.join(folder, _QUANTISATION)
-    quantisation = jsonfile.read_object(beside) if os.path.isfile(beside) else None
+    beside = os.path.join(os.path.dirname(path), _QUANTISATION)
+    quantisation = jsonfile.read_object(beside) if os.path.isfile(beside) and path[:1] != "<" else None
     return preset_from_config(config, file=path, quantization=quantisation, assume_dense=assume_dense)
 
 
@@ -94,9 +100,9 @@ def _states_type(part: object) -> bool:
 def _way_to_config(path: str) -> str:
     """Where the configuration is, of a model of which `path` is another file."""
     beside = os.path.join(os.path.dirname(path), CONFIG)
-    if os.path.isfile(beside) and not path.endswith(CONFIG):
+    if os.path.isfile(beside) and not path.endswith(CONFIG) and path[:1] != "<":
         return f"give {escape(beside)}, or its folder"
-    return f"fetch the {CONFIG} of the model, which has a model_type"
+    return f'add its type to a copy, such as "model_type": "llama", or fetch the {CONFIG} of the model, which has one'
 
 
 def _folder(folder: str, named: str | None = None, *, assume_dense: bool) -> Described:
@@ -107,20 +113,42 @@ def _folder(folder: str, named: str | None = None, *, assume_dense: bool) -> Des
     path = os.path.join(folder, CONFIG)
     if not os.path.isfile(path):
         return _gguf(_only_gguf(folder))
-    from kvcalc.sources.safetensors import folder_weights
+    from kvcalc.sources import checkpoint
+    from kvcalc.sources.safetensors import folder_tensors, weigh
 
-    preset = _config(path, folder, assume_dense=assume_dense)
+    config = jsonfile.read_object(path)
+    preset = _config(config, path, assume_dense=assume_dense)
     try:
-        weights = folder_weights(folder or ".", named)
+        tensors = folder_tensors(folder or ".", named)
+        checkpoint.check(path, config, preset, tensors)
     except KvcalcError as error:
         hint = f"{error.hint}; " if error.hint else ""
         hint += f"{escape(path)} sizes the cache without the weights"
         raise KvcalcError(error.message, hint) from None
-    if weights is not None and weights.bytes_total:
+    weights = weigh(tensors)
+    if weights.bytes_total:
         stored = ", ".join(f"{size:,} B in {dtype}" for dtype, size in weights.bytes_by_dtype.items())
         preset["weights_bytes"] = weights.bytes_total
+        _take_dtype(preset, weights.bytes_by_dtype)
         preset["note"] = f"{preset.get('note', '')} Tensors: {stored}.".strip()
     return Described(preset)
+
+
+_COMPUTED = {"F32": "fp32", "F16": "fp16", "BF16": "bf16"}
+
+
+def _take_dtype(preset: dict[str, object], stored: Mapping[str, int]) -> None:
+    """Where the configuration states no dtype, most tensors say it, as they do to transformers (`dtype="auto"`)."""
+    from kvcalc.sources.config.reader import ASSUMED
+
+    dtype = _COMPUTED.get(next(iter(stored)))
+    assumed, note = ASSUMED.format(preset["dtype"]), str(preset.get("note", ""))
+    if dtype is None or assumed not in note:
+        return
+    preset["dtype"] = dtype
+    preset["note"] = note.replace(assumed, f"The file states no dtype; {dtype} is that of the tensors.")
+    if preset.get("weights_dtype") == dtype:
+        del preset["weights_dtype"]
 
 
 def _safetensors(path: str, *, assume_dense: bool) -> Described:
@@ -134,13 +162,15 @@ def _safetensors(path: str, *, assume_dense: bool) -> Described:
 
 def _only_gguf(folder: str) -> str:
     """The GGUF file in a folder without a config.json, if there is one model of that kind."""
-    from kvcalc.sources.gguf.parts import first_parts
+    from kvcalc.sources.gguf.parts import first_parts, is_model
 
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise unreadable(folder, error) from None
     files = first_parts([name for name in names if name.lower().endswith(_GGUF)])
+    if 1 < len(files) <= _MOST_READ:  # a model for images has its projector in a file beside it
+        files = [name for name in files if is_model(os.path.join(folder, name))] or files
     if len(files) == 1:
         return os.path.join(folder, files[0])
     hint = f"fetch the {CONFIG} of the model into it"
@@ -164,7 +194,11 @@ def _gguf(path: str) -> Described:
 
     found = read(path)
     preset = preset_from_gguf(
-        found.header.metadata, file=path, weights_bytes=found.weights_bytes, parameters=found.parameters
+        found.header.metadata,
+        file=path,
+        weights_bytes=found.weights_bytes,
+        parameters=found.parameters,
+        held=found.tensors,
     )
     if not found.missing:
         return Described(preset)

@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError, escape, shown_path
 
-__all__ = ["HubModel", "Snapshot", "config_path", "of_id", "of_url", "snapshot_at"]
+__all__ = ["HubModel", "Snapshot", "cached_config", "config_path", "of_id", "of_url", "snapshot_at"]
 
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _REVISION = re.compile(r"[A-Za-z0-9][\w.+-]*(?:/[A-Za-z0-9][\w.+-]*)*", re.ASCII)  # a commit, a branch or a tag
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _LONGEST = 200
+_MOST_NAMED = 3  # snapshots, in a hint
 _NO_MODELS = ("collections", "datasets", "docs", "papers", "spaces")  # what else has pages on the hub
 _URL = re.compile(r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/([^?#]*)(?:[?#].*)?", re.IGNORECASE)
 _IN_CACHE = re.compile(r"(?:.*/)?models--([\w.-]+)(?:/snapshots/([0-9a-f]{7,64}))?(/config\.json)?/*", re.ASCII)
@@ -126,9 +127,11 @@ def _no_snapshot(folder: str, name: str) -> KvcalcError:
     if not held:
         way_out = f"`kvcalc {name}` fetches its config.json, where the hub can be reached"
         return KvcalcError(f"{escape(folder)}: expected a snapshot of the model, got none", way_out)
+    some = ", ".join(escape(os.path.join(folder, "snapshots", commit)) for commit in held[:_MOST_NAMED])
+    more = f" and {len(held) - _MOST_NAMED:,} more" if len(held) > _MOST_NAMED else ""
     return KvcalcError(
         f"{escape(folder)}: expected a refs/main that says which snapshot counts, got {len(held):,} snapshots without",
-        f"give one of them, such as {escape(os.path.join(folder, 'snapshots', held[0]))}",
+        f"give one of them: {some}{more}",
     )
 
 
@@ -138,18 +141,49 @@ def config_path(model: HubModel, hint: str) -> str:
     `hint` is the way out that is known already: the nearest presets.
     """
     folder = os.path.join(_cache(), "models--" + model.id.replace("/", "--"))
-    commit = _commit(folder, model.revision)
-    path = os.path.join(folder, "snapshots", commit or "", "config.json")
-    if commit is not None and os.path.isfile(path):
+    path = cached_config(model)
+    if path is not None:
         return path
     nothing = "no preset has this hub id, no file this path" if model.revision is None else "no preset has a revision"
-    lacking = f"{model}: {nothing}, and the hub's cache does not hold it"
+    lacking = f"{model}: {nothing}, and {_uncached(folder, model)}"
+    hint = "; ".join(filter(None, (_ways(folder, model.id), hint)))
     offline = next((name for name in _OFFLINE if _is_on(name)), None)
     if offline is not None:
-        held = _snapshots(folder)
-        cached = f"the cache holds {model.id}@{held[0]}; " if held else ""
-        raise KvcalcError(f"{lacking}; it is offline, as {offline} says", cached + hint)
+        raise KvcalcError(f"{lacking}; it is offline, as {offline} says", hint)
     return _fetched(model, lacking, hint)
+
+
+def cached_config(model: HubModel) -> str | None:
+    """The model's config.json in the hub's cache, if it is there."""
+    folder = os.path.join(_cache(), "models--" + model.id.replace("/", "--"))
+    commit = _commit(folder, model.revision)
+    path = os.path.join(folder, "snapshots", commit or "", "config.json")
+    return path if commit is not None and os.path.isfile(path) else None
+
+
+def _uncached(folder: str, model: HubModel) -> str:
+    """Why the cache has no configuration of it."""
+    held, commit = _snapshots(folder), _commit(folder, model.revision)
+    if commit is not None:
+        return f"its snapshot {commit} in the hub's cache has no config.json"
+    if model.revision is None and len(held) > 1:
+        return f"the hub's cache holds {len(held):,} revisions of it, and no refs/main that says which counts"
+    return "the hub's cache does not hold it"
+
+
+def _ways(folder: str, model_id: str) -> str:
+    """The revisions in the cache that can be given, and the files of those that have GGUF files alone."""
+    ways = []
+    for commit in _snapshots(folder):
+        snapshot = os.path.join(folder, "snapshots", commit)
+        if _has_config(snapshot):
+            ways.append(f"{model_id}@{commit}")
+        else:
+            ways += [
+                escape(os.path.join(snapshot, name)) for name in _listed(snapshot) if name.lower().endswith(".gguf")
+            ]
+    more = f" and {len(ways) - _MOST_NAMED:,} more" if len(ways) > _MOST_NAMED else ""
+    return f"the cache holds {', '.join(ways[:_MOST_NAMED])}{more}, which can be given" if ways else ""
 
 
 def _is_on(name: str) -> bool:
@@ -173,18 +207,28 @@ def _commit(folder: str, revision: str | None) -> str | None:
         with open(os.path.join(folder, "refs", revision or "main"), encoding="ascii") as file:
             commit = file.read(100).strip()
     except (OSError, ValueError):  # ValueError: no ASCII
-        held = _snapshots(folder)
-        commit = revision or (held[0] if len(held) == 1 else "")
+        commit = _alone(_snapshots(folder), revision)
     return commit if commit in _snapshots(folder) else None
+
+
+def _alone(held: list[str], revision: str | None) -> str:
+    """The only snapshot that `revision` can mean: a commit, or the first 7 digits or more of one; any without it."""
+    if revision is None or _COMMIT.fullmatch(revision):
+        held = [commit for commit in held if commit.startswith(revision or "")]
+        return held[0] if len(held) == 1 else ""
+    return revision
 
 
 def _snapshots(folder: str) -> list[str]:
     """The commits of the snapshots that are there, in the order of their names."""
+    return [name for name in _listed(os.path.join(folder, "snapshots")) if _COMMIT.fullmatch(name)]
+
+
+def _listed(folder: str) -> list[str]:
     try:
-        names = os.listdir(os.path.join(folder, "snapshots"))
+        return sorted(os.listdir(folder))
     except OSError:
         return []
-    return sorted(name for name in names if _COMMIT.fullmatch(name))
 
 
 def _fetched(model: HubModel, lacking: str, hint: str) -> str:

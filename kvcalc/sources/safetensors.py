@@ -1,4 +1,4 @@
-"""What the weights of a safetensors folder weigh, from the headers of its files alone.
+"""The tensors of a safetensors folder and what they weigh, from the headers of its files alone.
 
 Format: 8 bytes with the header's length, then the header in JSON, at most 100 MB, then the data without a hole
 (huggingface/safetensors 0.8, README and safetensors/src/tensor.rs). Files are taken to be hostile.
@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeGuard
 from kvcalc.errors import KvcalcError, escape
 from kvcalc.sources.faults import CUT, Phrase, disguise, fault, unreadable
 
-__all__ = ["INDEX", "Weights", "folder_weights"]
+__all__ = ["INDEX", "Tensor", "Weights", "folder_tensors", "weigh"]
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
@@ -44,14 +44,18 @@ class Weights(NamedTuple):
     elements: int
 
 
-class _Tensor(NamedTuple):
+class Tensor(NamedTuple):
+    """One tensor, its dtype as the format spells it."""
+
+    name: str
     dtype: str
+    shape: tuple[int, ...]
     elements: int
     bytes: int
 
 
-def folder_weights(folder: str, named: str | None = None) -> Weights | None:
-    """The weights in `folder`; None where it holds no safetensors file. Raises KvcalcError.
+def folder_tensors(folder: str, named: str | None = None) -> list[Tensor]:
+    """The tensors of the model in `folder`; none where it holds no safetensors file. Raises KvcalcError.
 
     An index says which files count; without one it is model.safetensors, or one set of shards, or one file. Copies in
     the format of Mistral (consolidated*.safetensors) count only where they are alone. `named` must be one that counts.
@@ -75,19 +79,12 @@ def folder_weights(folder: str, named: str | None = None) -> Weights | None:
     if named is not None and named not in chosen:
         raise _another(folder, named, chosen)
     if index is not None:
-        return _added(_indexed(folder, index, weight_map))
-    tensors = [tensor for name in chosen for tensor in _tensors(os.path.join(folder, name)).values()]
-    return _added(tensors) if chosen else None
+        return _indexed(folder, index, weight_map)
+    return [tensor for name in chosen for tensor in _tensors(os.path.join(folder, name)).values()]
 
 
-def _another(folder: str, named: str, chosen: list[str]) -> KvcalcError:
-    """A file was named whose weights are not those of the model: an adapter, or a copy in another format."""
-    what = f"a file of the model, such as {escape(chosen[0])}" if chosen else "a file of the model"
-    hint = f"for the model give {escape(os.path.join(folder, ''))}, and for other weights --weights SIZE"
-    return fault(os.path.join(folder, named), "weights", what, Phrase("another one"), hint)
-
-
-def _added(tensors: Iterable[_Tensor]) -> Weights:
+def weigh(tensors: Iterable[Tensor]) -> Weights:
+    """The bytes of these tensors, the dtype with the most first."""
     sizes: dict[str, int] = {}
     elements = 0
     for tensor in tensors:
@@ -95,6 +92,13 @@ def _added(tensors: Iterable[_Tensor]) -> Weights:
         elements += tensor.elements
     ordered = dict(sorted(sizes.items(), key=lambda item: (-item[1], item[0])))
     return Weights(ordered, sum(sizes.values()), elements)
+
+
+def _another(folder: str, named: str, chosen: list[str]) -> KvcalcError:
+    """A file was named whose weights are not those of the model: an adapter, or a copy in another format."""
+    what = f"a file of the model, such as {escape(chosen[0])}" if chosen else "a file of the model"
+    hint = f"for the model give {escape(os.path.join(folder, ''))}, and for other weights --weights SIZE"
+    return fault(os.path.join(folder, named), "weights", what, Phrase("another one"), hint)
 
 
 def _whole(folder: str, files: list[str]) -> list[str]:
@@ -128,7 +132,7 @@ def _weight_map(path: str) -> dict[str, str]:
     return weight_map
 
 
-def _indexed(folder: str, index: str, weight_map: dict[str, str]) -> list[_Tensor]:
+def _indexed(folder: str, index: str, weight_map: dict[str, str]) -> list[Tensor]:
     """The tensors that the index places, each once, whatever else the shards hold."""
     path = os.path.join(folder, index)
     held = {shard: _tensors(os.path.join(folder, shard), path) for shard in dict.fromkeys(weight_map.values())}
@@ -177,29 +181,33 @@ def _json(content: bytes, path: str) -> object:
         raise fault(path, "header", "JSON", Phrase("something else"), CUT) from None
 
 
-def _tensors(path: str, owner: str | None = None) -> dict[str, _Tensor]:
+def _tensors(path: str, owner: str | None = None) -> dict[str, Tensor]:
     """The tensors of one file. `owner` is the index that names it."""
     first = _read(path, 0, 8, owner)
     size, length = os.path.getsize(path), int.from_bytes(first, "little")
     most = min(MOST_HEADER_BYTES, size - 8)
-    if len(first) < 8 or not 2 <= length <= most:
-        got, hint = disguise(first) or (length, CUT)
-        raise fault(path, "header length", f"2 to {max(most, 0):,}", got, hint)
+    other = disguise(first)
+    if other is not None:
+        raise fault(path, "header", "that of a safetensors file", *other)
+    if most < 2:  # the shortest header is {}
+        raise fault(path, "size", "10 bytes or more", size or Phrase("an empty file"), CUT)
+    if not 2 <= length <= most:
+        raise fault(path, "header length", f"2 to {most:,}", length, CUT)
     header = _json(_read(path, 8, length), path)
     if not isinstance(header, dict):
         raise fault(path, "header", "a mapping", header, CUT)
-    found = [(name, *_tensor(entry, name, path)) for name, entry in header.items() if name != "__metadata__"]
+    found = [_tensor(entry, name, path) for name, entry in header.items() if name != "__metadata__"]
     end = 0
-    for name, tensor, begin in sorted(found, key=lambda item: (item[2], item[1].bytes)):
+    for tensor, begin in sorted(found, key=lambda item: (item[1], item[0].bytes)):
         if begin != end:
-            raise fault(path, name, f"data from byte {end:,} on, after the tensor before", begin, CUT)
+            raise fault(path, tensor.name, f"data from byte {end:,} on, after the tensor before", begin, CUT)
         end += tensor.bytes
     if end != size - 8 - length:
         raise fault(path, "data", f"{end:,} bytes", size - 8 - length, CUT)
-    return {name: tensor for name, tensor, _ in found}
+    return {tensor.name: tensor for tensor, _ in found}
 
 
-def _tensor(entry: object, name: str, path: str) -> tuple[_Tensor, int]:
+def _tensor(entry: object, name: str, path: str) -> tuple[Tensor, int]:
     """One tensor, whose bytes must be what its shape and dtype say, and where it begins."""
     if not isinstance(entry, dict):
         raise fault(path, name, "a mapping", entry, CUT)
@@ -215,7 +223,7 @@ def _tensor(entry: object, name: str, path: str) -> tuple[_Tensor, int]:
     if bits % 8 or end - begin != bits // 8:
         got = Phrase(f"{begin:,} to {end:,}")
         raise fault(path, name, f"data_offsets for {elements:,} elements of {dtype}", got, CUT)
-    return _Tensor(dtype, elements, bits // 8), begin
+    return Tensor(name, dtype, tuple(shape), elements, bits // 8), begin
 
 
 def _sizes(values: object) -> TypeGuard[list[int]]:

@@ -97,7 +97,9 @@ def config_of_file(data: Mapping[str, object], file: str) -> Any | None:
             break
     else:
         return None
-    hint = f"`kvcalc preset {escape(file)} > my.yaml`, and verify my.yaml: what its layers are is then enough"
+    hint = (
+        f"`kvcalc preset {escape(file)} > my-model.yaml`, and verify my-model.yaml: what its layers are is then enough"
+    )
     with attempt(f"read a {model_type} configuration", hint):
         made = _class(model_type)
         config = made(**{key: value for key, value in stated.items() if key not in (*_HOW, "model_type")})

@@ -101,8 +101,8 @@ REFUSED = [
     (PLAIN, "llama-cli -c -1", "", "-c: expected a whole number"),
     (PLAIN, "llama-server -np 0", "", "-np: expected"),
     (PLAIN, "llama-completion -np -1", "", "-np: expected a number of sequences"),
-    (PLAIN, "llama-cli -c 256 -np 257", "", "-c: expected a token for each"),
-    (PLAIN, "llama-cli -c 4096 -np 257", "", "-np: at most 256 sequences"),
+    (PLAIN, "llama-cli -c 255 -np 256", "", "-c: expected a token for each"),
+    (PLAIN, "llama-cli -c 4096 -np 257", "", "-np: expected 1 to 256, got '257'"),
     (PLAIN, "llama-cli -b 0", "", "-b: expected"),
     (PLAIN, "llama-cli -fa perhaps", "", "-fa: expected on, off or auto"),
     (PLAIN, "llama-cli -c 256 -fa off -ctv q8_0", "", "-ctv: a q8_0 cache of V needs flash attention"),
@@ -169,11 +169,12 @@ def test_the_grammar_of_its_own_flags_is_complete() -> None:
     ("flags", "model"),
     [
         ("-hf unsloth/Qwen3-8B-GGUF:Q4_K_M", "unsloth/Qwen3-8B-GGUF"), ("--hf-repo org/name", "org/name"),
-        ("-m a.gguf -hf org/name", "a.gguf"), ("--gpt-oss-20b-default", "ggml-org/gpt-oss-20b-GGUF"), ("-c 1", None),
+        ("-m a.gguf -hf org/name", "org/name"),
+        ("-mu https://huggingface.co/org/name/resolve/main/a.gguf -m a.gguf", "org/name"), ("-mu https://x.y/a.gguf", "https://x.y/a.gguf"), ("--gpt-oss-20b-default", "ggml-org/gpt-oss-20b-GGUF"), ("-c 1", None),
     ],
 )  # fmt: skip
 def test_the_model_that_a_command_names(flags: str, model: str | None) -> None:
-    """A file before a repository, and that without its quantisation."""
+    """Beside a repository or an address -m is where the file is kept (arg.cpp); the quantisation is left out."""
     assert launch(None, ["llama-server", *flags.split()]).model == model
 
 
@@ -234,3 +235,24 @@ def test_t5_has_one_sequence(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     assert out.split() == ["1"]
     assert "aborts with more than one sequence of a T5" in err
+    for key in ("fits", "binding", "max_context", "context_binding"):
+        asked(f"t5-small --engine llama.cpp --batch 2 --kv-memory 1TB --get fit.{key}")
+    assert capsys.readouterr().out.split() == ["false", "engine", "0", "engine"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "command", "warned"),
+    [
+        (None, "llama-server -c 4096 c 32768", "'c', '32768': llama-server takes no such words"),
+        (None, "llama-server -c 4096 --lora-scaled a.gguf 0.5", None),
+        (None, "llama-cli -c 4096 -fa on", None),
+        (None, "llama-cli -fa --mlock -c 4096", "-fa: expected on, off or auto behind it"),
+        ("llama.cpp@b6325", "-c 4096 -fa", "-fa: expected on, off or auto behind it"),
+        ("llama.cpp@b5000", "llama-cli -fa --mlock -c 4096", None),
+    ],
+)
+def test_what_llama_cpp_would_not_start_with_is_named(engine: str | None, command: str, warned: str | None) -> None:
+    """Its parser refuses words without a flag, and -fa without a word since pull request 15434 (b6325)."""
+    started = launch(engine, command.split())
+    warnings = (*started.warnings, *ENGINE.asked(started.program, started.read, model_with(**PLAIN)).warnings)
+    assert [text.startswith(warned or "") for text in warnings] == [True] * (warned is not None)

@@ -111,6 +111,7 @@ def test_each_rule_adds_what_it_says(name: str, flags: str, options: dict[str, i
     assert {difference.rule.why: difference.bytes for difference in found.differences} == rules
 
 
+_AT_ONCE = ("--quantized-kv-start", "0")
 REFUSALS = (
     (["falcon-40b", "--engine", "mlx"], "model_type: 'falcon' is none of those"),
     (["t5-small", "--engine", "mlx"], "model_type: 't5' is none of those"),
@@ -122,10 +123,10 @@ REFUSALS = (
     (["llama3-8b", "--batch", "2", "--", "mlx_lm.generate"], "--batch: MLX-LM decodes one sequence at a time"),
     (["llama3-8b", "--engine", "mlx", "--kv-dtype", "fp8"], "--k-dtype: mlx has no fp8 cache"),
     (["llama3-8b", "--engine", "mlx", "--v-dtype", "fp16"], "--k-dtype: keys and values have one dtype"),
-    (["gpt-oss-20b", "--engine", "mlx", "--", "--kv-bits", "4"], "--kv-bits: MLX-LM 0.32.2 cannot quantise rotating"),
-    (["gemma2-9b", "--engine", "mlx", "--", "--kv-bits", "4"], "--kv-bits: MLX-LM 0.32.2 cannot quantise what gemma2"),
-    (["deepseek-v3", "--engine", "mlx", "--", "--kv-bits", "4"], "--kv-bits: MLX-LM 0.32.2 cannot quantise latents"),
-    (["phi-2", "--engine", "mlx", "--", "--kv-bits", "4"], "--kv-bits: MLX-LM 0.32.2 cannot quantise what phi"),
+    (["gpt-oss-20b", "--engine", "mlx", "--", "--kv-bits", "4", *_AT_ONCE], "--kv-bits: MLX-LM 0.32.2 cannot quantise rotating"),
+    (["gemma2-9b", "--engine", "mlx", "--", "--kv-bits", "4", *_AT_ONCE], "--kv-bits: MLX-LM 0.32.2 cannot quantise what gemma2"),
+    (["deepseek-v3", "--engine", "mlx", "--", "--kv-bits", "4", *_AT_ONCE], "--kv-bits: MLX-LM 0.32.2 cannot quantise latents"),
+    (["phi-2", "--engine", "mlx", "--", "--kv-bits", "4", *_AT_ONCE], "--kv-bits: MLX-LM 0.32.2 cannot quantise what phi"),
     (["granite3.3-2b", "--engine", "mlx", "--", "--kv-bits", "4", "--kv-group-size", "128"],
         "--kv-group-size: 128 does not divide the head size 64"),
     (["llama3-8b", "--engine", "mlx", "--", "--kv-bits", "7"], "--kv-bits: expected one of 2, 3, 4, 5, 6, 8"),
@@ -239,3 +240,18 @@ def test_every_preset_is_answered_or_refused() -> None:
             continue
         assert found.reserved_total == found.exact_total + sum(difference.bytes for difference in found.differences)
     assert refused == {*WITHOUT.split(), "glm_moe_dsa"}
+
+
+def test_nothing_is_quantised_before_its_start(capsys: pytest.CaptureFixture[str], refused: Refused) -> None:
+    """Rotating caches fail once there are 5,000 tokens, and below that --kv-bits changes nothing."""
+    for name, flags in (("gemma3-12b", ""), ("qwen3-8b", " --max-kv-size 4096"), ("deepseek-v3", "")):
+        words = f"--kv-bits 8{flags}".split()
+        model = load(name)
+        plain = reservation(model, flags, context=4999)
+        assert reservation(model, f"--kv-bits 8{flags}", context=4999).reserved_total == plain.reserved_total
+        says = refused(name, "-c", "5000", "--engine", "mlx", "--", *words)[0]
+        assert says.startswith("--kv-bits: MLX-LM 0.32.2 cannot quantise")
+        asked = [name, "-c", "4096", "--engine", "mlx", "--kv-memory", "1TB", "--get"]
+        assert run([*asked, "fit.max_context", "--", *words]) == 0
+        assert run([*asked, "fit.context_binding", "--", *words]) == 0
+        assert capsys.readouterr().out.split() == ["4999", "engine"]

@@ -227,3 +227,42 @@ def test_what_ollama_does_not_do_is_refused(refused: Refused, argv: str, says: s
         assert run([*argv.split(), "--quiet"]) == 0
     else:
         assert refused(*argv.split())[0].startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("argv", "tokens"),
+    [
+        # server/routes.go: from 47 GiB on 262,144, from 23 GiB on 32,768, else 4,096, and never above the model's limit
+        ("llama3.1-8b --vram 80GiB --engine ollama", 131072),
+        ("llama3.1-8b --vram 47GiB --engine ollama", 131072),
+        ("llama3.1-8b --vram 46GiB --engine ollama", 32768),
+        ("llama3.1-8b --vram 23GiB --engine ollama", 32768),
+        ("llama3.1-8b --vram 22GiB --engine ollama", 4096),
+        ("llama3.1-8b --vram 24GiB --pp 2 --engine ollama", 131072),
+        ("llama3.1-8b --gpu rtx4090 --engine ollama", 32768),
+        ("llama3-8b --vram 80GiB -- ollama run llama3", 8192),
+        ("llama3.1-8b --vram 80GiB --context 5000 --engine ollama", 5000),
+        ("llama3.1-8b --vram 80GiB --engine ollama -- num_ctx=6000", 6000),
+        ("llama3.1-8b --vram 80GiB --engine ollama@0.11", 4096),
+        ("llama3.1-8b --engine ollama", 4096),
+    ],
+)
+def test_the_default_context_goes_by_the_memory(capsys: pytest.CaptureFixture[str], argv: str, tokens: int) -> None:
+    """Where --vram or --gpu says how much there is, all GPUs of the server count together."""
+    front, _, behind = argv.partition(" -- ")
+    run([*front.split(), "--get", "request.context", *(["--", *behind.split()] if behind else [])])
+    assert int(capsys.readouterr().out) == tokens
+
+
+def test_what_is_assumed_of_the_machine_stands_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """A script must be able to see that 4,096 tokens are a guess about the memory."""
+    assert run(["llama3.1-8b", "--engine", "ollama", "--get", "engine.notes"]) == 0
+    assert "num_ctx as Ollama has it below 23 GiB of VRAM" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("model", "among"), [("deepseek-r1:8b", "deepseek-r1-distill-llama-8b"), ("mistral", "mistral-7b-v0.3")]
+)
+def test_the_family_of_a_name_comes_before_its_look_alikes(model: str, among: str, refused: Refused) -> None:
+    """ministral is no mistral, and a size that was asked for is in the presets that are named."""
+    assert among in refused("--", "ollama", "run", model)[1]

@@ -313,7 +313,7 @@ def encoder_of(name: str, tokens: int) -> dict[str, int]:
 
 # Types of code that is not part of transformers.
 REMOTE = {
-    "baichuan", "chatglm", "grok-1", "hunyuan", "internlm", "internlm2", "mimo", "minicpm", "minimax_text_01", "molmo",
+    "baichuan", "chatglm", "grok-1", "hunyuan", "internlm", "internlm2", "mimo", "minicpm", "molmo",
     "nemotron-nas", "openelm", "qwen", "rwkv6",
 }  # fmt: skip
 
@@ -358,13 +358,14 @@ def test_what_cannot_be_known_is_refused_in_one_line(refused: Refused, argv: str
 
 
 def test_some_models_have_a_cache_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
-    """MiniMax ignores cache_implementation, as transformers warns too; Kimi K2 is sized as DeepSeek V3, and says so."""
+    """MiniMax ignores cache_implementation, as transformers warns too; Kimi K2 is sized as DeepSeek V3."""
     minimax = model_of(MODELS["minimax-text-01"])
     own = reservation(minimax, "cache_implementation=static", context=4096)
     assert own.reserved_total == reservation(minimax, context=4096).reserved_total
     assert "a cache of its own" in own.plan.warnings[0]
-    assert run(["kimi-k2", "--engine", "transformers", "-q"]) == 0
-    assert "sized as deepseek_v3" in capsys.readouterr().err
+    for name, says in (("kimi-k2", "sized as deepseek_v3"), ("minimax-text-01", "sized as minimax")):
+        assert run([name, "--engine", "transformers", "-q"]) == 0
+        assert says in capsys.readouterr().err
 
 
 def test_layers_that_share_in_theory_store_in_transformers() -> None:
@@ -372,3 +373,44 @@ def test_layers_that_share_in_theory_store_in_transformers() -> None:
     facts = {"model_type": "hunyuan_v1_moe", "heads": 32, "kv_heads": 8, "head_dim": 128}
     found = reservation(model_of({**facts, "layers": "2 x (full, shared:full)"}), context=51)
     assert (found.reserved_total, found.plan.values["layer_classes"]) == (835_584, "4 DynamicLayer")
+
+
+# Gemma 3 12B: 40 windows of 1,024 and 8 full layers, 8,192 B a token in each. The last whole chunk of 512 ends at 20,480
+# tokens, where windows keep a view of 1,023 + 512; 20 tokens later it is one of 1,023 + 20.
+CHUNKED = (
+    (20_480, 8_192 * (8 * 20_480 + 40 * 1_535)),
+    (20_500, 8_192 * (8 * 20_480 + 40 * 1_535)),
+    (20_991, 8_192 * (8 * 20_991 + 40 * 1_534)),
+    (400, 8_192 * 48 * 400),
+)
+
+
+@pytest.mark.parametrize(("context", "peak"), CHUNKED)
+def test_the_peak_is_that_of_the_fullest_chunk(context: int, peak: int) -> None:
+    """A longer prompt never needs less, so that the largest context agrees with what fits."""
+    found = reservation(load("gemma3-12b"), "prefill_chunk_size=512", context=context)
+    assert found.plan.values["peak_bytes_per_gpu"] == found.plan.needed == peak
+
+
+def test_the_peak_of_chunks_is_the_most_of_all_shorter_prompts() -> None:
+    """Compressors of 4 and 128 tokens, and chunks that match neither: no shorter prompt holds more than the peak."""
+    model, most = load("deepseek-v4-flash"), 0
+    for context in range(1, 400):
+        plan = reservation(model, "prefill_chunk_size=24", context=context).plan
+        held = plan.values["held_bytes_total"]
+        assert isinstance(held, int)
+        most = max(most, held) if context % 24 == 0 else most
+        assert plan.needed == max(most, held), context
+
+
+def test_the_memory_asked_for_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a fit asks for stands in the engine's section where it is not what is reserved; every sum has a source."""
+    asked = "gemma3-12b -c 20500 --kv-memory 80GB --engine transformers --explain -- prefill_chunk_size=512"
+    assert run(asked.split()) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert ["peak on one GPU, which must fit", "1.718 GiB", "1845166080"] in rows
+    assert ["KV cache asked for", "1.718 GiB", "1845166080"] in rows
+    assert ["note", "a prompt of 20,500 tokens in chunks of 512, and none generated (max_new_tokens)"] in rows
+    sources = {row[0]: row[-1] for row in rows if row[0].startswith("transformers 5.23.0, ")}
+    assert sources["transformers 5.23.0, full attention"].startswith("as the exact size")
+    assert all(sources.values())

@@ -1,5 +1,6 @@
 """Versions of an engine: which row of rules holds for the one that is asked for."""
 
+import re
 from typing import NamedTuple
 
 import pytest
@@ -51,7 +52,14 @@ def test_what_is_no_version_is_refused(text: str) -> None:
         parse(text, "--engine")
 
 
-def test_a_version_that_is_no_build_is_refused_where_builds_are_counted() -> None:
-    """llama.cpp 0.1.2 is not older than its build 9496, and nothing says which build it is."""
-    with pytest.raises(KvcalcError, match=r"expected a build of llama\.cpp such as b9496, got '0\.1\.2'"):
-        pick((Row("b1"), Row("b9496")), "0.1.2", "llama.cpp")
+@pytest.mark.parametrize("asked", ["0.1.2", "5c1e57098", "0c1e57098", "b5c1e57098", "v9496", "9496rc1"])
+def test_a_version_that_is_no_build_is_refused_where_builds_are_counted(asked: str) -> None:
+    """llama.cpp 0.1.2 is not older than its build 9496, nor is a commit's hash build 5: nothing says which it is."""
+    with pytest.raises(KvcalcError, match=rf"expected a build of llama\.cpp such as b9496, got '{re.escape(asked)}'"):
+        pick((Row("b1"), Row("b9496")), asked, "llama.cpp")
+
+
+@pytest.mark.parametrize("asked", ["b9496", "9496", "B9500", "b9496-3f2c1a", "9496_cuda", " b9999 "])
+def test_builds_with_suffixes_are_builds(asked: str) -> None:
+    """`git describe` and images write the commit or the device behind the count."""
+    assert pick((Row("b1"), Row("b9496")), asked, "llama.cpp") == (Row("b9496"), None)

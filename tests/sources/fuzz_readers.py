@@ -67,6 +67,8 @@ def _all_seeds() -> list[bytes]:
     for arch in FAMILIES:
         metadata = {"general.architecture": arch, **own(arch), "tokenizer.ggml.tokens": ["a", "bc"]}
         found.append(b"G" + gguf_bytes(metadata, [Tensor("t", (32, 2), 2, 36), Tensor("u", (3,), 0, 12)]))
+    rows = [Tensor(f"blk.{i}.attn_k.weight", (32, 576 * n), 2, 18 * 576 * n) for i, n in ((1, 2), (3, 1))]
+    found.append(b"G" + gguf_bytes(own("qwen3"), rows))
     typed: dict[str, object] = {code: As(code, [1, 2]) for code in "BbHhIifQqd?"}
     found.append(b"G" + gguf_bytes({**own("gpt2"), **typed, "general.alignment": 64}, version=2))
     entry = {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]}
@@ -88,7 +90,7 @@ def run(data: bytes, folder: Path) -> str | None:
         elif data[:1] in (b"S", b"I"):
             name = "model.safetensors" if data[:1] == b"S" else safetensors.INDEX
             (folder / name).write_bytes(data[1:])
-            safetensors.folder_weights(str(folder))
+            safetensors.weigh(safetensors.folder_tensors(str(folder)))
     except KvcalcError as error:
         message = error.message
     else:
@@ -104,7 +106,11 @@ def run(data: bytes, folder: Path) -> str | None:
 def _gguf(data: bytes) -> None:
     header = gguf.parse(data, "m.gguf")
     preset = preset_from_gguf(
-        header.metadata, file="m.gguf", weights_bytes=header.weights_bytes, parameters=header.elements
+        header.metadata,
+        file="m.gguf",
+        weights_bytes=header.weights_bytes,
+        parameters=header.elements,
+        held=header.tensors,
     )
     _, problems = model_from_preset(preset, "m.gguf")
     assert not problems, problems

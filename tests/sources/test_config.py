@@ -354,7 +354,7 @@ FACTS = {
     "mistral large 4: no rotary key without rotary positions": Fact(
         "transformers 5.23.0, MistralLarge4Attention, whose cache was looked at in four layers",
         {"model_type": "mistral_large4_text", "num_hidden_layers": 4},
-        "3 latent+indexer, nope+indexer", Counted(3 * 576 + 512 + 4 * 128),
+        "4 latent+indexer", Counted(3 * 576 + 512 + 4 * 128),
     ),
     "inkling: four convolutions in each layer": Fact(
         "transformers 5.24.0, InklingTextConfig and InklingShortConvolution, cut to two layers",
@@ -526,13 +526,13 @@ def test_every_class_is_read_or_refused_by_name() -> None:
 
 
 def test_overridden_keys() -> None:
-    """What a list of layers overrides may stand beside it, whatever it says."""
-    listed = ["sliding_attention", "full_attention"]
-    config = {"model_type": "afmoe", "num_hidden_layers": 2, "layer_types": listed, "global_attn_every_n_layers": 7}
+    """A pattern that a list of layers repeats may stand beside it, and so may a window that is none."""
+    config = {"model_type": "afmoe", "num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"],
+              "global_attn_every_n_layers": 2}  # fmt: skip
     assert read(config)["layers"] == "sliding, full"
-    config = {"model_type": "qwen3", "num_hidden_layers": 2, "layer_types": listed, "use_sliding_window": True,
-              "sliding_window": 64, "max_window_layers": 1}  # fmt: skip
-    assert read(config)["layers"] == "sliding, full"
+    config = {"model_type": "qwen3", "num_hidden_layers": 2, "layer_types": ["full_attention", "sliding_attention"],
+              "use_sliding_window": True, "sliding_window": 64, "max_window_layers": 1}  # fmt: skip
+    assert read(config)["layers"] == "full, sliding"
     assert read({**LLAMA, "attn_config": None, "sliding_window": -1})["layers"] == "32 full"
 
 

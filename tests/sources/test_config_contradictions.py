@@ -38,6 +38,24 @@ QWEN_NEXT: dict[str, Any] = {
     "model_type": "qwen3_next", "linear_num_key_heads": 16, "linear_key_head_dim": 128, "linear_num_value_heads": 32,
     "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4,
 }  # fmt: skip
+GEMMA3: dict[str, Any] = {"model_type": "gemma3_text", "num_hidden_layers": 6, "sliding_window": 1024}
+SIX = [*[SLIDING] * 5, FULL]
+GEMMA4: dict[str, Any] = {
+    "model_type": "gemma4_text", "num_hidden_layers": 4, "num_key_value_heads": 4, "head_dim": 256,
+    "attention_k_eq_v": True, "layer_types": [SLIDING, FULL] * 2,
+}  # fmt: skip
+GLM: dict[str, Any] = {"model_type": "glm_moe_dsa", "num_hidden_layers": 6}
+CHATGLM: dict[str, Any] = {  # THUDM/chatglm3-6b
+    "model_type": "chatglm", "num_layers": 28, "hidden_size": 4096, "num_attention_heads": 32, "kv_channels": 128,
+}  # fmt: skip
+KIMI: dict[str, Any] = {
+    "model_type": "kimi_linear", "num_hidden_layers": 2, "linear_attn_config": {
+        "kda_layers": [1], "full_attn_layers": [2], "num_heads": 32, "head_dim": 128, "short_conv_kernel_size": 4},
+}  # fmt: skip
+FOREIGN: dict[str, Any] = {
+    "num_query_groups": 8, "n_query_groups": 8, "num_key_value_groups": 4, "d_k": 64, "group_size": 4,
+    "mixer_types": ["mamba"], "pruned_heads": {"0": [1, 2]},
+}  # fmt: skip
 FP8 = {"num_bits": 8, "type": "float"}
 
 
@@ -112,12 +130,90 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"model_type": "gpt_neo", "attention_layers": ["global"] * 24}, "attention_layers"),
     "a sliding layer of llama": ({**LLAMA, "layer_types": [*[FULL] * 31, SLIDING]}, "layer_types: expected one of full"),
     "image layers, none": ({"model_type": "mllama_text_model", "cross_attention_layers": []}, "cross_attention_layers"),
+    # Patterns beside a list: which of the two was edited, nobody can tell.
+    "gemma 3's pattern": (
+        {**GEMMA3, "sliding_window_pattern": 6, "layer_types": [FULL] * 6},
+        "sliding_window_pattern: expected the same layers as layer_types"),
+    "gemma 3's pattern, as saved": ({**GEMMA3, "_sliding_window_pattern": 3, "layer_types": SIX}, "_sliding_window_pattern"),
+    **{f"qwen 3.5's interval of {period}": (
+        {"model_type": "qwen3_5_text", "num_hidden_layers": 4, "full_attention_interval": period,
+         "layer_types": [*["linear_attention"] * 3, FULL]}, "full_attention_interval: expected the same layers")
+       for period in (1, 2)},
+    "afmoe's period": (
+        {"model_type": "afmoe", "num_hidden_layers": 2, "layer_types": [SLIDING, FULL], "global_attn_every_n_layers": 7},
+        "global_attn_every_n_layers: expected the same layers as layer_types"),
+    "qwen's first sliding layer": (
+        {"model_type": "qwen3", "num_hidden_layers": 2, "layer_types": [SLIDING, FULL], "use_sliding_window": True,
+         "max_window_layers": 1}, "max_window_layers: expected the same layers as layer_types"),
+    "sliding layers, switched off": (
+        {"model_type": "qwen2", "num_hidden_layers": 2, "layer_types": [FULL, SLIDING], "sliding_window": 4096,
+         "use_sliding_window": False}, "use_sliding_window: expected true, since layer_types has sliding layers"),
+    "indexers and their frequency": (
+        {**GLM, "indexer_types": ["full"] * 6, "index_topk_freq": 4, "index_skip_topk_offset": 3},
+        "index_topk_freq: expected the same layers as indexer_types"),
+    "a first layer that shares": ({**GLM, "indexer_types": ["shared", *["full"] * 5]}, "indexer_types.0: expected full"),
+    "a first layer that shares, as letters": ({**GLM, "index_topk_pattern": "SFFFFF"}, "index_topk_pattern.0: expected"),
+    "granite's attention layers": (
+        {"model_type": "granitemoehybrid", "num_attention_heads": 12}, "layer_types: expected which layers have the attention"),
+    **{f"bamba's attention layers, {said}": (
+        {**BAMBA, "num_key_value_heads": 8, "attn_layer_indices": said}, "attn_layer_indices: expected which layers")
+       for said in ([], None)},
+    # Groups under the names of other formats, alone and beside the key that counts.
+    **{f"{key} beside": ({**LLAMA, key: value}, f"{key}: expected a key whose effect") for key, value in FOREIGN.items()},
+    **{f"{key} alone": (
+        {**{k: v for k, v in LLAMA.items() if k != "num_key_value_heads"}, key: value}, f"{key}: expected a key whose effect")
+       for key, value in FOREIGN.items()},
+    "chatglm's null groups": ({**CHATGLM, "multi_query_attention": True, "multi_query_group_num": None}, "multi_query_group_num"),
+    "chatglm's null kind": ({**CHATGLM, "multi_query_attention": None}, "multi_query_attention: expected true or false"),
+    # Architectures of another type: transformers goes by the type, vLLM by these.
+    "llama by type": ({**LLAMA, "architectures": ["DeepseekV3ForCausalLM"]}, "architectures: expected an architecture of 'llama'"),
+    "no indexers by type": (
+        {"model_type": "deepseek_v3", "architectures": ["DeepseekV32ForCausalLM"]}, "architectures: expected an architecture"),
+    "inside": (
+        {**VISION, "text_config": {**LLAMA, "architectures": ["Gemma2ForCausalLM"]}}, "text_config.architectures: expected"),
+    # No language part.
+    **{f"a part of {shown!r}": ({**LLAMA, "text_config": shown}, "text_config: expected a mapping")
+       for shown in (False, 0, "", [], [LLAMA])},
+    "an empty part": ({"model_type": "gemma3", "text_config": {}}, "num_hidden_layers: expected the number of layers of the"),
+    "no part": ({"model_type": "llava"}, "num_hidden_layers: expected the number of layers of the language part, here or in"),
+    "a part of something else": (
+        {**LLAMA, "text_config": {"a": 1}}, "text_config.num_hidden_layers: expected the number of layers"),
+    # Keys that transformers 5.23 saves, with other values than it would have.
+    "longcat's attentions": (
+        {"model_type": "longcat_flash", "num_layers": 2, "num_hidden_layers": 2}, "num_hidden_layers: expected 4, two in each"),
+    "longcat's attentions alone": ({"model_type": "longcat_flash", "num_hidden_layers": 4}, "num_hidden_layers: expected num_layers"),
+    "deepseek v4's rates": (
+        {"model_type": "deepseek_v4", "num_hidden_layers": 1, "layer_types": ["compressed_sparse_attention"],
+         "compress_rates": {"compressed_sparse_attention": 8}}, "compress_rates.compressed_sparse_attention: expected 4"),
+    "deepseek v4's words and ratios": (
+        {"model_type": "deepseek_v4", "num_hidden_layers": 1, "layer_types": ["compressed_sparse_attention"],
+         "compress_ratios": [128]}, "compress_ratios: expected the same layers as layer_types"),
+    "gemma 4's layers, one of them": (
+        {**GEMMA4, "per_layer_config": {"01": {"head_dim": 512}}}, "per_layer_config: expected head_dim and num_key_value"),
+    "gemma 4's layers, different": (
+        {**GEMMA4, "per_layer_config": {"01": {"head_dim": 512}, "03": {"head_dim": 256}}}, "per_layer_config: expected"),
+    "gemma 4's layers, something else": (
+        {**GEMMA4, "per_layer_config": {str(i): {"sliding_window": 8} for i in (1, 3)}}, "per_layer_config: expected"),
+    "gemma 4's layers and the published key": (
+        {**GEMMA4, "per_layer_config": {str(i): {"head_dim": 128} for i in (1, 3)}, "global_head_dim": 512},
+        "global_head_dim: expected 128"),
+    "per_layer_config of llama": ({**LLAMA, "per_layer_config": {"0": {"head_dim": 64}}}, "per_layer_config"),
+    "kimi's heads twice": ({**KIMI, "linear_num_heads": 16}, "linear_num_heads: expected 32, as linear_attn_config says"),
+    "kimi's layers twice": (
+        {**KIMI, "layer_types": [FULL, FULL]}, "linear_attn_config: expected the same layers as layer_types"),
+    "dbrx's heads twice": (
+        {"model_type": "dbrx", "attn_config": {"kv_n_heads": 8}, "num_key_value_heads": 4}, "num_key_value_heads: expected 8"),
+    "bigcode's heads twice": (
+        {"model_type": "gpt_bigcode", "multi_query": True, "num_key_value_heads": 12}, "num_key_value_heads: expected 1"),
+    "mimo's windows": (
+        {"model_type": "mimo_v2_flash", "sliding_window_size": 128, "sliding_window": 64}, "sliding_window: expected 128"),
     # The language part and what stands around it.
-    "layers around": ({**VISION, "num_hidden_layers": 40}, "num_hidden_layers: expected 32, as the language part"),
+    "layers around": ({**VISION, "num_hidden_layers": 40}, "num_hidden_layers: expected 32, as the language part inside says"),
     "heads around": ({**VISION, "n_head_kv": 4}, "n_head_kv: expected 8, as the language part"),
     "head size around": ({**VISION, "head_dim": 64}, "head_dim: expected 128, as the language part"),
     "width around, alone": (
-        {"model_type": "llava", "hidden_size": 2048, "text_config": {"model_type": "llama"}}, "hidden_size: expected 4096"),
+        {"model_type": "llava", "hidden_size": 2048, "text_config": {"model_type": "llama"}},
+        "hidden_size: expected 4096, as the language part inside leaves to the default of llama"),
     "a window around": ({**VISION, "sliding_window": 1024}, "sliding_window"),
     "two language parts": ({**VISION, "llm_config": {**LLAMA, "num_hidden_layers": 40}}, "llm_config: expected one"),
     "a decoder beside": (
@@ -202,13 +298,65 @@ SIZED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
          "mamba_expand": 2},
         {"caches": {"mamba2": {"heads": 48, "head_dim": 64, "groups": 1, "state": 256, "conv": 4}}},
     ),
-    # MiMoV2FlashAttention: twice as many heads in the window as in full layers.
+    # MiMoV2FlashAttention: twice as many heads in the window as in full layers. Its sliding_window of 129 is the published
+    # sliding_window_size of 128 and the query.
     "mimo without heads of its window": (
-        {"model_type": "mimo_v2_flash", "num_key_value_heads": 4}, {"caches": {"sliding": {"kv_heads": 8, "window": 129}}}),
+        {"model_type": "mimo_v2_flash", "num_key_value_heads": 4}, {"caches": {"sliding": {"kv_heads": 8, "window": 128}}}),
     # Gemma4TextConfig forces the last layer to full attention, listed or not: of 35 layers it is no sixth one.
     "gemma 4's last layer": (
         {"model_type": "gemma4_text", "num_hidden_layers": 8, "layer_types": [*[SLIDING] * 5, FULL, SLIDING, SLIDING]},
         {"layers": "5 sliding, full, sliding, full"}),
+    # What transformers 5.23.0 saves (`to_json_string`), cut to a few layers.
+    "longcat, saved": (
+        {"model_type": "longcat_flash", "num_layers": 2, "num_hidden_layers": 4}, {"layers": "2 latent+latent"}),
+    "deepseek v4, saved": (
+        {"model_type": "deepseek_v4", "num_hidden_layers": 3, "qk_rope_head_dim": 64,
+         "layer_types": ["heavily_compressed_attention", "compressed_sparse_attention", SLIDING],
+         "compress_rates": {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}},
+        {"layers": "window+hca, window+csa, window"}),
+    "gemma 4, saved": (
+        {**GEMMA4, "per_layer_config": {f"{i:02}": {"head_dim": 512, "num_key_value_heads": 2} for i in (1, 3)}},
+        {"kv_heads": 4, "head_dim": 256, "caches": {"sliding": {"window": 512}, "full": {"kv_heads": 2, "head_dim": 512}}}),
+    "gemma 4, saved, the last two layers reuse": (
+        {**GEMMA4, "num_kv_shared_layers": 2, "per_layer_config": {"1": {"head_dim": 512}, "3": {"head_dim": 512}}},
+        {"layers": "sliding, full, shared:sliding, shared:full",
+         "caches": {"sliding": {"window": 512}, "full": {"head_dim": 512}}}),
+    "kimi linear, saved": (
+        {**KIMI, "layer_types": ["linear_attention", FULL], "linear_head_dim": 128, "linear_num_heads": 32,
+         "linear_conv_kernel_dim": 4}, {"layers": "kda, latent"}),
+    "kimi linear, saved without its mapping": (
+        {"model_type": "kimi_linear", "num_hidden_layers": 2, "layer_types": ["linear_attention", FULL],
+         "linear_head_dim": 64, "linear_num_heads": 16, "linear_conv_kernel_dim": 4},
+        {"caches": {"kda": {"heads": 16, "head_dim": 64, "conv": 4}, "latent": {"rank": 512, "rope": 64}}}),
+    # BailingHybridConfig makes head_dim the rope part of the latents, and linear_head_dim of what it was.
+    "ling hybrid, saved": (
+        {"model_type": "bailing_hybrid", "num_hidden_layers": 6, "head_dim": 64, "linear_head_dim": 128,
+         "linear_num_heads": 32, "linear_conv_kernel_dim": 4},
+        {"caches": {"kda": {"heads": 32, "head_dim": 128, "conv": 4}, "latent": {"rank": 512, "rope": 64}}}),
+    # MistralLarge4Attention: no rotary part where no_rope_layers is 0, by default in every fourth layer.
+    "mistral large 4": (
+        {"model_type": "mistral_large4_text", "num_hidden_layers": 4, "index_topk_freq": 1},
+        {"caches": {"latent": {"rank": 512, "rope": [64, 64, 64, 0]}, "indexer": {"dim": 128, "store": "fp8+scale"}}}),
+    "mistral large 4, all of them rotary": (
+        {"model_type": "mistral_large4_text", "num_hidden_layers": 2, "index_topk_freq": 1, "no_rope_layers": [1, 1]},
+        {"caches": {"latent": {"rank": 512, "rope": 64}, "indexer": {"dim": 128, "store": "fp8+scale"}}}),
+    "t5, saved": ({"model_type": "t5", "scale_decoder_outputs": True}, {"layers": "6 full+cross"}),
+    "dbrx, saved": ({"model_type": "dbrx", "attn_config": {"kv_n_heads": 8}, "num_key_value_heads": 8}, {"kv_heads": 8}),
+    "bigcode, saved": ({"model_type": "gpt_bigcode", "multi_query": True, "num_key_value_heads": 1}, {"kv_heads": 1}),
+    "mimo, published and saved": (
+        {"model_type": "mimo_v2_flash", "sliding_window_size": 128, "sliding_window": 129, "swa_num_key_value_heads": 8},
+        {"caches": {"sliding": {"kv_heads": 8, "window": 128}}}),
+    "gemma 3's pattern repeats its list": ({**GEMMA3, "sliding_window_pattern": 6, "layer_types": SIX}, {"layers": "5 sliding, full"}),
+    "glm 5.2's frequency repeats its list": (
+        {**GLM, "indexer_types": [*["full"] * 3, *["shared"] * 3], "index_topk_freq": 4, "index_skip_topk_offset": 3},
+        {"layers": "3 latent+indexer, 3 latent"}),
+    # Published files with the architecture of a type that is read alike (moonshotai/Kimi-K2-Instruct), or of a plain one.
+    "kimi k2": ({"model_type": "kimi_k2", "num_hidden_layers": 2, "num_attention_heads": 64, "hidden_size": 7168,
+                 "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128,
+                 "architectures": ["DeepseekV3ForCausalLM"]}, {"layers": "2 latent"}),
+    "a mistral without a window": (
+        {"model_type": "mistral", "sliding_window": None, "architectures": ["LlamaForCausalLM"]}, {"layers": "32 full"}),
+    "pruned heads, none": ({**LLAMA, "pruned_heads": {}}, {"layers": "32 full"}),
     "t5 under the usual names": (  # attribute_map of T5Config
         {"model_type": "t5", "num_layers": 3, "num_attention_heads": 4}, {"layers": "3 full+cross", "heads": 4}),
 }  # fmt: skip
@@ -236,6 +384,29 @@ def test_sized(config: dict[str, Any], expected: dict[str, Any]) -> None:
         ({"model_type": "falcon"}, "The file states no limit; the 2,048 tokens of the class falcon"),
         ({"model_type": "bamba"}, "The file states no limit; the 262,144 tokens of the class bamba"),
         ({"model_type": "falcon_h1"}, "The file states no limit; the 8,192 tokens of the class falcon_h1"),
+        ({**CHATGLM, "multi_query_attention": True}, "Defaults of chatglm, which the file leaves out: multi_query_group_num 1."),
+        ({**CHATGLM, "multi_query_group_num": 2}, "multi_query_attention false."),
+        ({"model_type": "phi3", "num_key_value_heads": 32}, "sliding_window none"),
+        # Layouts that only the class knows.
+        ({"model_type": "gemma2", "num_hidden_layers": 4},
+         "Layers by the rule of gemma2, since the file lists none: 2 x (sliding, full)."),
+        (GEMMA3, "Layers by the rule of gemma3_text, since the file lists none: 5 sliding, full."),
+        (GLM, "Layers by the rule of glm_moe_dsa, since the file lists none: 6 latent+indexer."),
+        ({**GLM, "index_topk_freq": 4}, "index_skip_topk_offset 2,"),
+        ({"model_type": "laguna", "num_hidden_layers": 4}, "Layers by the rule of laguna, since the file lists none: 4 full."),
+        ({"model_type": "lfm2", "num_hidden_layers": 3}, "Layers by the rule of lfm2, since the file lists none: 3 full."),
+        ({"model_type": "bamba", "num_hidden_layers": 3}, "Layers by the rule of bamba, since the file lists none: 3 mamba2."),
+        ({"model_type": "gemma4_text", "num_hidden_layers": 6}, "Layers by the rule of gemma4_text"),
+        ({"model_type": "qwen3_5_text", "num_hidden_layers": 4}, "Layers by the rule of qwen3_5_text"),
+        ({"model_type": "mllama_text_model"}, "Layers by the rule of mllama_text_model"),
+        # Numbers that follow from others.
+        ({"model_type": "falcon_mamba", "hidden_size": 4096, "expand": 16}, "intermediate_size 65536 = expand x width."),
+        ({"model_type": "qwen3_moe", "hidden_size": 4096, "num_attention_heads": 64}, "head_dim 64 = hidden_size / heads."),
+        ({**LLAMA, "model_type": "falcon_h1", "mamba_d_ssm": 8192}, "head_dim 128 = hidden_size / heads."),
+        ({key: value for key, value in {**LLAMA, "model_type": "minicpm"}.items() if key != "num_key_value_heads"},
+         "Derived, since the file does not state it: num_key_value_heads 32 = all query heads."),
+        # Two dtypes: the classes build the language part in its own.
+        ({**VISION, "torch_dtype": "float32"}, "The file states two dtypes: bf16 of the language part counts, not fp32 around it."),
         ({"model_type": "rwkv6", "num_hidden_layers": 2, "hidden_size": 128}, "head_size 64."),
     ],
 )  # fmt: skip
@@ -247,6 +418,10 @@ def test_class_defaults_are_named(config: dict[str, Any], said: str) -> None:
 def test_no_default_is_named_that_does_not_count() -> None:
     """A file that states all of it has no note, and a window that no layer has is not named."""
     assert "note" not in read(LLAMA)
+    assert "note" not in read({**LLAMA, "model_type": "gemma2", "head_dim": 128, "sliding_window": None})
+    assert "note" not in read(
+        {**LLAMA, "model_type": "olmo3", "sliding_window": 64, "layer_types": [SLIDING, FULL] * 16}
+    )
     full = {"model_type": "gemma2", "num_hidden_layers": 1, "layer_types": [FULL]}
     assert "sliding_window" not in read(full)["note"]
 

@@ -2,6 +2,8 @@
 
 import os
 import struct
+import subprocess
+import sys
 import tracemalloc
 
 import pytest
@@ -11,6 +13,7 @@ from kvcalc.sources.gguf.header import LongArray, parse
 from kvcalc.sources.gguf.parts import read
 from kvcalc.sources.gguf.types import REMOVED, TYPES
 
+from .gguf_models import HEADS, metadata
 from .gguf_writer import As, Tensor, gguf_bytes, text, value_bytes
 
 # Two tensors: 256 x 2 of q4_k (two blocks of 144 bytes) and 3 of f32 (12 bytes), the second at a multiple of 32.
@@ -279,3 +282,26 @@ def test_what_is_no_file(tmp_path):
     ):
         with pytest.raises(KvcalcError, match=message):
             read(str(tmp_path / name))
+
+
+def test_a_file_is_mapped_no_further_than_its_header(tmp_path):
+    """A sparse file of 20 GB is read where a process may map 1 GB, also behind a header that is longer than usual."""
+    kvcalc = [sys.executable, "-c", LIMITED, str(tmp_path / "m.gguf")]
+    for words in (1, 1 << 19):  # 8 bytes and a text of 60 each: 36 MB, more than is mapped at first
+        keys = {**metadata("llama", HEADS, {"block_count": 2}), "tokenizer.ggml.tokens": ["x" * 60] * words}
+        tensors = [
+            Tensor(f"t{i}", (1 << 15, 1 << 12), 0, 0, i << 29) for i in reversed(range(38))
+        ]  # 512 MiB each  # 512 MiB each
+        with (tmp_path / "m.gguf").open("wb") as file:
+            file.write(gguf_bytes(keys, tensors))
+            file.truncate(20 << 30)
+        done = subprocess.run(kvcalc, capture_output=True, text=True, check=False)
+        assert (done.stdout, done.stderr) == (f"{38 << 29}\n", "")
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+from kvcalc import library
+print(library.load(sys.argv[1]).weights_bytes)
+"""

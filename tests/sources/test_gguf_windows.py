@@ -112,3 +112,23 @@ def test_heads_that_differ_by_layer():
         "full": {"heads": [8, 8, 4], "kv_heads": [2, 4, 2]},
         "noop": {"kind": "full", "kv_heads": 0},
     }
+
+
+@pytest.mark.parametrize(
+    ("arch", "keys", "named"),
+    [
+        ("gemma2", HEADS, "attention.sliding_window 4,096, attention.sliding_window_pattern 2"),
+        ("llama4", HEADS, "attention.sliding_window 8,192, attention.sliding_window_pattern 4"),
+        ("exaone-moe", HEADS, "attention.sliding_window 128, attention.sliding_window_pattern 4"),
+        ("gemma3", {**HEADS, **WINDOW}, "attention.sliding_window_pattern 6"),
+        ("gemma3n", {**HEADS, **WINDOW, "attention.sliding_window_pattern": 5}, "attention.shared_kv_layers 0"),
+        ("gpt2", {"attention.head_count": 8, "embedding_length": 512},
+         "attention.head_count_kv as many as attention.head_count"),
+        ("gemma3", HEADS, None), ("qwen3", HEADS, None),
+    ],
+)  # fmt: skip
+def test_what_llama_cpp_takes_for_keys_that_are_absent_is_named(arch, keys, named):
+    """An answer that rests on a default of llama.cpp and not on the file says which, with its value (gemma2.cpp: 4096)."""
+    note = preset(arch, 8, keys)["note"]
+    assert (f"Defaults of llama.cpp, which the file leaves out: {named}. " in note) is (named is not None)
+    assert ("Defaults of" in note) is (named is not None)

@@ -73,6 +73,22 @@ def test_weights_are_told_by_dtype(folder: Path, capsys: pytest.CaptureFixture[s
     assert "weights_bytes: 30\n" in answer(capsys, "preset", f"{folder}/")
 
 
+@pytest.mark.parametrize(("stored", "dtype", "size"), [("F16", "fp16", 2), ("F32", "fp32", 4), ("BF16", "bf16", 2)])
+def test_tensors_tell_the_dtype(
+    folder: Path, capsys: pytest.CaptureFixture[str], stored: str, dtype: str, size: int
+) -> None:
+    """Where the configuration states no dtype, it is that of the tensors, and none is said to be assumed."""
+    (folder / "config.json").write_text(json.dumps({k: v for k, v in CONFIG.items() if not k.endswith("dtype")}))
+    end = 15 * size
+    header = json.dumps({"w": {"dtype": stored, "shape": [3, 5], "data_offsets": [0, end]}}).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(end))
+    preset = " ".join(answer(capsys, "preset", f"{folder}/").split())
+    assert f"dtype: {dtype} " in preset
+    assert f"The file states no dtype; {dtype} is that of the tensors." in preset
+    assert "assumed" not in preset
+    assert "bf16 is assumed" in answer(capsys, "preset", str(folder / "config.json"))
+
+
 def test_a_declared_cache_format_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """hf_quant_config.json beside the configuration sets the KV dtype: half of 16 bits."""
     quantisation = {
@@ -99,6 +115,20 @@ def test_a_preset_may_be_written_as_json() -> None:
     text = b'{"name": "Tiny 1", "dtype": "bf16", "heads": 4, "kv_heads": 2, "head_dim": 64, "layers": "2 full"}'
     assert not is_config(text)
     assert len(library.load_text(text, "x").layers) == 2
+
+
+@pytest.mark.parametrize("text", ["{}", '{"hidden_size": 64}', '{\n "hello": 1}'])
+def test_a_configuration_without_a_type(
+    text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A config.json without model_type says how to add it, as a file, a folder and on standard input alike."""
+    (folder / "config.json").write_text(text)
+    for source in (str(folder / "config.json"), f"{folder}/", "-"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert run([source]) == 2
+        error, hint = capsys.readouterr().err.splitlines()
+        assert error.endswith(": model_type: expected the type of a model, as its config.json has it, got nothing")
+        assert 'add its type to a copy, such as "model_type": "llama"' in hint
 
 
 def test_an_unknown_type_is_refused_with_a_way_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,7 +201,7 @@ def test_an_unknown_type_names_the_command_for_this_file(folder: Path, capsys: p
     """The hint has the path that was given, and what it says works."""
     (folder / "config.json").write_text(json.dumps({**CONFIG, "model_type": "novel"}))
     assert run([str(folder / "config.json")]) == 2
-    assert f"`kvcalc preset {folder}/config.json --assume-dense > my.yaml`" in capsys.readouterr().err
+    assert f"`kvcalc preset {folder}/config.json --assume-dense > my-model.yaml`" in capsys.readouterr().err
     assert run(["preset", str(folder / "config.json"), "--assume-dense"]) == 0
 
 

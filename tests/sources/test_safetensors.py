@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from kvcalc.errors import KvcalcError
-from kvcalc.sources.safetensors import BITS, INDEX, Weights, folder_weights
+from kvcalc.sources.safetensors import BITS, INDEX, Weights, folder_tensors, weigh
 
 from .gguf_writer import safetensors_bytes
 
@@ -36,7 +36,7 @@ def index(folder, weight_map, name=INDEX):
 def refused(folder):
     """The message for a folder, without the way to it."""
     with pytest.raises(KvcalcError) as caught:
-        folder_weights(str(folder))
+        folder_tensors(str(folder))
     assert "\n" not in caught.value.message
     return caught.value.message.removeprefix(f"{folder}/").removeprefix(f"{folder}: ")
 
@@ -47,7 +47,7 @@ A, B, C = ("a", "BF16", (2, 3), 12), ("b", "F32", (4,), 16), ("c", "BF16", (), 2
 def test_single_file(tmp_path):
     """A single file gives its bytes by dtype, the largest first, and the number of elements."""
     write(tmp_path, "model.safetensors", A, B, C)
-    assert folder_weights(str(tmp_path)) == Weights({"F32": 16, "BF16": 14}, 30, 11)
+    assert weigh(folder_tensors(str(tmp_path))) == Weights({"F32": 16, "BF16": 14}, 30, 11)
 
 
 def test_shards(tmp_path):
@@ -55,41 +55,41 @@ def test_shards(tmp_path):
     write(tmp_path, "one.safetensors", A, B)
     write(tmp_path, "two.safetensors", B, C)
     index(tmp_path, {"a": "one.safetensors", "b": "two.safetensors", "c": "two.safetensors"})
-    assert folder_weights(str(tmp_path)) == Weights({"F32": 16, "BF16": 14}, 30, 11)
+    assert weigh(folder_tensors(str(tmp_path))) == Weights({"F32": 16, "BF16": 14}, 30, 11)
 
 
 def test_copies_in_another_format_do_not_count(tmp_path):
     """Mistral's consolidated copies beside the model's files are no second model; alone they are the model."""
     write(tmp_path, "consolidated.safetensors", A, B)
-    assert folder_weights(str(tmp_path)) == Weights({"F32": 16, "BF16": 12}, 28, 10)
+    assert weigh(folder_tensors(str(tmp_path))) == Weights({"F32": 16, "BF16": 12}, 28, 10)
     write(tmp_path, "model-00001-of-00002.safetensors", A)
     write(tmp_path, "model-00002-of-00002.safetensors", B)
-    assert folder_weights(str(tmp_path)) == Weights({"F32": 16, "BF16": 12}, 28, 10)
+    assert weigh(folder_tensors(str(tmp_path))) == Weights({"F32": 16, "BF16": 12}, 28, 10)
     index(tmp_path, {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"})
-    assert folder_weights(str(tmp_path)) == Weights({"F32": 16, "BF16": 12}, 28, 10)
+    assert weigh(folder_tensors(str(tmp_path))) == Weights({"F32": 16, "BF16": 12}, 28, 10)
 
 
 def test_consolidated_shards(tmp_path):
     """Consolidated shards are read by their own index, or as the set that they are."""
     write(tmp_path, "consolidated-00001-of-00002.safetensors", A)
     write(tmp_path, "consolidated-00002-of-00002.safetensors", B)
-    assert folder_weights(str(tmp_path)) == Weights({"F32": 16, "BF16": 12}, 28, 10)
+    assert weigh(folder_tensors(str(tmp_path))) == Weights({"F32": 16, "BF16": 12}, 28, 10)
     index(tmp_path, {"b": "consolidated-00002-of-00002.safetensors"}, "consolidated.safetensors.index.json")
-    assert folder_weights(str(tmp_path)) == Weights({"F32": 16}, 16, 4)
+    assert weigh(folder_tensors(str(tmp_path))) == Weights({"F32": 16}, 16, 4)
 
 
 def test_folders_without_weights(tmp_path):
     """A folder without a safetensors file, or with an adapter alone, has no weights to measure."""
     (tmp_path / "config.json").write_text("{}")
-    assert folder_weights(str(tmp_path)) is None
+    assert folder_tensors(str(tmp_path)) == []
     write(tmp_path, "adapter_model.safetensors", A)
-    assert folder_weights(str(tmp_path)) is None
+    assert folder_tensors(str(tmp_path)) == []
 
 
 def test_another_name(tmp_path):
     """A file of any other name counts where it is the only one; of several none can be chosen."""
     write(tmp_path, "gptq_model-4bit.safetensors", A)
-    assert folder_weights(str(tmp_path)) == Weights({"BF16": 12}, 12, 6)
+    assert weigh(folder_tensors(str(tmp_path))) == Weights({"BF16": 12}, 12, 6)
     write(tmp_path, "other.safetensors", A)
     assert refused(tmp_path) == (
         "*.safetensors: expected model.safetensors, or shards with model.safetensors.index.json, "
@@ -126,7 +126,7 @@ def test_shards_in_a_folder_and_behind_links(tmp_path):
     write(tmp_path / "blobs", "0123", A)
     os.symlink(tmp_path / "blobs" / "0123", tmp_path / "snapshot" / "in" / "x.safetensors")
     index(tmp_path / "snapshot", {"a": "in/x.safetensors"})
-    assert folder_weights(str(tmp_path / "snapshot")) == Weights({"BF16": 12}, 12, 6)
+    assert weigh(folder_tensors(str(tmp_path / "snapshot"))) == Weights({"BF16": 12}, 12, 6)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_an_index_above_the_limits(tmp_path):
 def test_dtypes(tmp_path, dtype, bits):
     """Each dtype of the format has its width, those below a byte included."""
     write(tmp_path, "model.safetensors", ("t", dtype, (8, 2), 2 * bits))
-    assert folder_weights(str(tmp_path)) == Weights({dtype: 2 * bits}, 2 * bits, 16)
+    assert weigh(folder_tensors(str(tmp_path))) == Weights({dtype: 2 * bits}, 2 * bits, 16)
 
 
 T = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
@@ -201,12 +201,15 @@ def test_headers_that_lie(tmp_path, header, data, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "header length: expected 2 to 0, got 0"),
-        (b"\x02\0\0", "header length: expected 2 to 0, got 2"),
+        (b"", "size: expected 10 bytes or more, got an empty file"),
+        (b"\x02\0\0", "size: expected 10 bytes or more, got 3"),
         (struct.pack("<Q", 3) + b"{}", "header length: expected 2 to 2, got 3"),
         (struct.pack("<Q", 2**64 - 1) + b"{}", "header length: expected 2 to 2, got 18446744073709551615"),
         (struct.pack("<Q", 0) + b"{}", "header length: expected 2 to 2, got 0"),
-        (b"version https://git-lfs.github.com/spec/v1", "header length: expected 2 to 34, got"),
+        (
+            b"version https://git-lfs.github.com/spec/v1",
+            "header: expected that of a safetensors file, got a Git LFS pointer",
+        ),
     ],
 )
 def test_lying_lengths(tmp_path, content, message):
@@ -232,7 +235,7 @@ def test_what_is_no_folder(tmp_path):
     """A missing folder, a pipe in place of a file, and a name that no folder can have are refused."""
     for folder, message in ((tmp_path / "no", "No such file or directory"), ("\0", "embedded null")):
         with pytest.raises(KvcalcError, match=message):
-            folder_weights(str(folder))
+            folder_tensors(str(folder))
     os.symlink(tmp_path / "gone", tmp_path / "model.safetensors")
     assert refused(tmp_path) == "model.safetensors: no such file"
     os.unlink(tmp_path / "model.safetensors")

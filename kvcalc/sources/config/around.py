@@ -4,17 +4,19 @@ The classes of transformers build the language model from the part alone. A numb
 edited or misread file all the same, and which of the two is meant nobody can tell: it is refused.
 """
 
+import re
 from collections.abc import Mapping
 
 from kvcalc.errors import shown
 from kvcalc.notation import expand
+from kvcalc.sources.config import families, naming
 from kvcalc.sources.config import numbers as n
 from kvcalc.sources.config.keys import refuse_unknown, suspicious
 from kvcalc.sources.config.language import Part, nested_keys
 from kvcalc.sources.config.lookup import LAYERS, SCHEMES, Config
 from kvcalc.sources.config.numbers import Fields
 
-__all__ = ["check"]
+__all__ = ["check", "check_architectures"]
 
 # Where the numbers of a preset come from, under all their names.
 _SHAPE = (("heads", n.HEADS), ("kv_heads", n.KV_HEADS), ("head_dim", n.HEAD_DIM))
@@ -54,9 +56,30 @@ def _check_key(here: Config, key: str, text: Config, shaped: Mapping[str, object
         own = text.data.get(key)
         own = shaped.get(key, text.defaults.get(key)) if own is None else own
         if value != own and (value or own is not None):
-            here.expected(f"{shown(own)}, as the language part inside says", key)
+            by_class = text.data.get(key) is None and own == text.defaults.get(key)
+            says = f"leaves to the default of {text.model_type}" if by_class else "says"
+            here.expected(f"{shown(own)}, as the language part inside {says}", key)
     elif value and suspicious(key) and key not in _HARMLESS:
         refuse_unknown(here, key)
+
+
+def check_architectures(part: Part, text: Config, shape: Fields) -> None:
+    """Refuse an architecture that names another type, whose caches are laid out otherwise.
+
+    transformers builds a model by its type and vLLM by its architecture: the two would keep different caches. Where
+    every layer keeps everything, an architecture of that kind changes nothing.
+    """
+    for depth, data in enumerate((part.data, *part.around)):
+        listed, called = data.get("architectures"), data.get("model_type")
+        for name in [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []:
+            other = naming.named_by(name, families.FAMILIES)
+            own = naming.resolved(called, name) if isinstance(called, str) else text.model_type
+            row, others = families.FAMILIES.get(own or ""), families.FAMILIES.get(other or "")
+            plain = others is families.PLAIN and re.fullmatch(r"(\d+ )?full", str(shape["layers"]))
+            if row is None or others is None or row == others or plain:
+                continue
+            here = Config(data, text.file, path=part.path[: len(part.path) - depth])
+            here.refuse(f"expected an architecture of {shown(called or own)}, got {shown(name)}", "architectures")
 
 
 def _shape(text: Config, shape: Fields) -> dict[str, object]:

@@ -7,7 +7,7 @@ does not have are read as their published files and remote code are.
 from collections.abc import Callable, Mapping
 
 from kvcalc.notation import NONE, Names
-from kvcalc.sources.config import drafts, halves
+from kvcalc.sources.config import drafts, gemma, halves
 from kvcalc.sources.config import hybrids as h
 from kvcalc.sources.config import kinds as k
 from kvcalc.sources.config import layouts as y
@@ -47,14 +47,16 @@ _LATENT = Family(
 _INDEXED_WORDS: Mapping[str, Names] = {"indexed": ("latent", "indexer"), "full": ("latent",)}
 # What a draft layer of these holds was seen in GLM-5.1, whose weights of that layer have an indexer.
 _INDEXED = _LATENT._replace(
-    kinds=k.indexers(),
+    kinds=h.indexers(),
     words=_INDEXED_WORDS,
     caches={"latent": n.latent, "indexer": n.indexer},
     draft=drafts.repeated("latent", "indexer"),
 )
 
 _GEMMA4 = Family(
-    y.full_at_last(k.as_listed(k.every(6))), caches={"sliding": n.sliding, "full": s.gemma4_full}, share=s.gemma_sharing
+    y.full_at_last(k.as_listed(k.every(6))),
+    caches={"sliding": n.sliding, "full": gemma.full_heads},
+    share=gemma.sharing,
 )
 
 _MAMBA2_WORDS: Mapping[str, Names] = {"full": ("full",), "linear": ("mamba2",), NONE: ()}
@@ -85,17 +87,17 @@ _SPARSE = Family(
     draft=drafts.repeated("full", "indexer"),
 )
 _STEP = Family(
-    k.as_listed(k.all_of("full")),
+    k.as_listed(k.by_rule(k.all_of("full"))),
     caches={"sliding": s.step_sliding},
     # The published Step 3.5 file lists sliding draft layers; shortened copies leave them out of the list.
     draft=drafts.appended("layer_types", "sliding", lambda word: k.SPELLINGS.get(str(word), str(word))),
 )
 _V4 = Family(
-    k.as_listed(y.ratios, beside=("compress_ratios",)),
-    {"sliding": ("window",), "4": ("window", "csa"), "128": ("window", "hca")},
+    y.compressed_layers,
+    {"0": ("window",), "sliding": ("window",), "4": ("window", "csa"), "128": ("window", "hca")},
     h.v4_heads,
     {"window": h.v4_window, "csa": h.compressed(4), "hca": h.compressed(128)},
-    draft=drafts.appended("compress_ratios", "sliding", str),
+    draft=drafts.appended("compress_ratios", "0", str),
 )
 _LLAMA4 = Family(
     k.as_listed(y.no_rope), caches={"chunked": n.chunked}, ignored=("no_rope_layer_interval", "no_rope_layers")
@@ -134,6 +136,7 @@ def _mla_or_plain(config: Config) -> Family:
 # Model types that lay caches out in a way of their own, or state numbers in one.
 FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     **dict.fromkeys(PLAIN_TYPES, PLAIN),
+    "doge": PLAIN._replace(ignored=("keep_window_size",)),  # of tokens that its mask never drops; the cache keeps all
     **dict.fromkeys(("ernie4_5", "ernie4_5_moe"), PLAIN._replace(ignored=("compression_ratio",))),  # of positions
     # A window on every layer, or on those that a list or a pattern names.
     **dict.fromkeys(("mistral", "mixtral", "ministral", "ministral3", "phi3", "phimoe", "phi4_multimodal", "starcoder2",
@@ -150,13 +153,13 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     **dict.fromkeys(("cwm", "granite_swa", "granitemoe_swa"), _listed(k.cycle("full", *["sliding"] * 3))),
     **dict.fromkeys(("muse_glimmer_text", "muse_spark_text"), _listed(y.muse_layers)),
     "cohere2_moe": _listed(y.cohere_layers),
-    "cohere_compass_text": _listed(k.all_of("full")),
-    "mellum": _listed(k.all_of("full"))._replace(draft=drafts.listed("mtp_layer_types", "sliding")),
+    "cohere_compass_text": _listed(k.by_rule(k.all_of("full"))),
+    "mellum": _listed(k.by_rule(k.all_of("full")))._replace(draft=drafts.listed("mtp_layer_types", "sliding")),
     "afmoe": _listed(k.every(4, "global_attn_every_n_layers")),
     "kolibri1": _listed(k.every(5)),
     "flint": _listed(y.flint_layers),
     "smollm3": _listed(y.smol_layers)._replace(ignored=_NO_ROPE),
-    "laguna": _listed(k.all_of("full"))._replace(caches=_LAGUNA_CACHES),
+    "laguna": _listed(k.by_rule(k.all_of("full")))._replace(caches=_LAGUNA_CACHES),
     "gpt_neo": Family(k.windowed(y.local_and_global), caches=_SLIDING, ignored=("attention_layers",)),
     "mimo_v2_flash": Family(
         k.as_listed(
@@ -167,7 +170,7 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     **dict.fromkeys(("step3p5", "step3p7"), _STEP),
     "llama4_text": _LLAMA4,
     # Layers that reuse the cache of an earlier one.
-    "gemma3n_text": _listed(k.every(5))._replace(share=s.gemma_sharing),
+    "gemma3n_text": _listed(k.every(5))._replace(share=gemma.sharing),
     **dict.fromkeys(("gemma4_text", "gemma4_unified_text"), _GEMMA4),
     **dict.fromkeys(("hunyuan", "hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl_text"), _CROSS_LAYER),
     # Heads told in another way, or for each layer.
@@ -187,14 +190,12 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     # Latent attention, alone and with the indexers of sparse attention.
     **dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2"), _mla_or_plain),
     **dict.fromkeys(("axk1", "glm4_moe_lite", "minicpm3", "mistral4", "sarvam_mla", "youtu"), _LATENT),
-    "longcat_flash": _LATENT._replace(words={"full": ("latent", "latent")}, draft=drafts.repeated("latent")),
-    **dict.fromkeys(("deepseek_v32", "axk2"), _INDEXED._replace(kinds=k.indexers(lambda _: True))),
+    "longcat_flash": _LATENT._replace(kinds=y.doubled_layers, words={"full": ("latent", "latent")}),
+    **dict.fromkeys(("deepseek_v32", "axk2"), _INDEXED._replace(kinds=h.indexers(lambda _: True))),
     "glm_moe_dsa": _INDEXED,
-    **dict.fromkeys(("hy_v4", "hy_v4_vl_text"), _INDEXED._replace(kinds=k.indexers(lambda i: i == 0 or i % 4 == 1))),
+    **dict.fromkeys(("hy_v4", "hy_v4_vl_text"), _INDEXED._replace(kinds=h.indexers(lambda i: i == 0 or i % 4 == 1))),
     "mistral_large4_text": _INDEXED._replace(
-        kinds=y.marked_without_rope(k.indexers()), share=h.source_sharing,
-        words={**_INDEXED_WORDS, "indexed_nope": ("nope", "indexer"), "full_nope": ("nope",)},
-        caches={"latent": n.latent, "nope": h.latent_without_rope, "indexer": n.indexer},
+        share=h.source_sharing, caches={"latent": h.large4_latent, "indexer": n.indexer}
     ),
     **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), _SPARSE),
     "deepseek_v4": _V4,
@@ -207,12 +208,12 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     "rwkv": _RWKV._replace(words={"linear": ("rwkv4",)}, caches={"rwkv4": n.rwkv4}),
     "jamba": Family(k.at_offset("attn_layer_period", "attn_layer_offset"),
                     {"full": ("full",), "linear": ("mamba1",)}, caches={"mamba1": n.mamba1}),
-    "bamba": Family(k.at_indices("attn_layer_indices", "full", "linear", without="linear"), _MAMBA2_WORDS,
+    "bamba": Family(y.bamba_layers, _MAMBA2_WORDS,
                     caches={"mamba2": _BAMBA_STATE}),
     "falcon_h1": Family(k.all_of("both"), {"both": ("full", "mamba2")},
                         caches={"mamba2": n.mamba2(("mamba_n_heads",), ("mamba_d_head",), n.state_width)}),
-    "granitemoehybrid": Family(k.as_listed(k.all_of("linear"), "layer_types", "layers_block_type"), _MAMBA2_WORDS,
-                               caches={"mamba2": _BAMBA_STATE}),
+    "granitemoehybrid": Family(k.as_listed(y.states_alone, "layer_types", "layers_block_type", beside=()),
+                               _MAMBA2_WORDS, caches={"mamba2": _BAMBA_STATE}),
     "nemotron_h": Family(
         k.lettered("hybrid_override_pattern", _NEMOTRON_LETTERS, y.block_types, y.BLOCK_LISTS), _MAMBA2_WORDS,
         caches={"mamba2": n.mamba2(("mamba_num_heads",), ("mamba_head_dim",))},
@@ -228,8 +229,9 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     "olmo_hybrid": _DELTANET._replace(caches={"deltanet": h.olmo_deltanet}),
     "minimax": _LIGHTNING_CLASS,
     **dict.fromkeys(("minimax_text_01", "minimax_m1"), _LIGHTNING),
-    "kimi_linear": Family(y.numbered_from_one, {"full": ("latent",), "linear": ("kda",)}, n.latent_heads,
-                          {"kda": n.kda, "latent": n.latent}, drafts.repeated("latent")),
+    "kimi_linear": Family(k.as_listed(y.numbered_from_one, beside=("linear_attn_config",)),
+                          {"full": ("latent",), "linear": ("kda",)}, n.latent_heads,
+                          {"kda": h.kda, "latent": n.latent}, drafts.repeated("latent")),
     "bailing_hybrid": Family(k.as_listed(k.every(6, "layer_group_size", word="linear")),
                              {"full": ("latent",), "linear": ("kda",)}, n.latent_heads,
                              {"kda": h.bailing_kda, "latent": n.latent}, drafts.repeated("latent")),

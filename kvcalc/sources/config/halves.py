@@ -70,6 +70,7 @@ def _mllama_layers(config: Config) -> list[str]:
     """Llama 3.2 Vision: the layers listed look at the image alone; the layer count includes them."""
     chosen = config.indices("cross_attention_layers", 0, config.layers() - 1)
     if chosen is None:
+        config.by_rule = True
         chosen = [3, 8, 13, 18, 23, 28, 33, 38]  # MllamaTextConfig
     where = set(chosen)
     return ["cross" if i in where else "full" for i in range(config.layers())]

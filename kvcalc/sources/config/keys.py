@@ -16,6 +16,7 @@ __all__ = ["check", "refuse_unknown", "suspicious"]
 _FRAGMENTS = re.compile(
     r"attn|attention|window|sliding|swa|chunk|kv|cache|head|layer|pattern|mamba|ssm|conv|state|latent|lora|rope_dim"
     r"|index|share|compress|recur|linear|hybrid|loop|memory|mem_|sparse|global|local|block|mtp|nextn|delta|kda|cross"
+    r"|query_group|grouped_(query|att)|key_value|group_size|mixer|pruned|(^|_)d_[kqv](_|$)|(^|_)(key|value|[kqv])_(dim|size|width)"
     r"|ngram|stride|interval|period|encoder|decoder|no_rope|nope|rwkv|multi_query|use_mla|use_cla|ut_steps|meta_tokens|hidden_groups|k_eq_v"
     # Layers run more than once, caches that others fill, and attention that keeps or drops tokens by a rule of its own.
     r"|pass(es)?(_|$)|iteration|iters?(_|$)|repeat|cycle|unroll|reuse|from_[kv](_|$)|retention|sink|landmark|depth|evict"
@@ -77,9 +78,10 @@ _HARMLESS_GROUPS = (
     mtp_hidden_states_first""",
     # What transformers writes into every file, generation settings, training and export.
     """use_cache cache_implementation cross_attention_hidden_size add_cross_attention is_decoder is_encoder_decoder
-    pruned_heads tie_encoder_decoder output_attentions output_hidden_states encoder_no_repeat_ngram_size
+    tie_encoder_decoder output_attentions output_hidden_states encoder_no_repeat_ngram_size
     no_repeat_ngram_size decoder_start_token_id forced_decoder_ids drop_vision_last_layer use_weighted_layer_sum
     for_llm_compressor pre_allocate_kv_cache embd_layer share_encoder_decoder_embeddings seconds_per_chunk
+    scale_decoder_outputs decoder_vocab_size
     tokenizer_padding_side scale_depth hc_sinkhorn_iters""",
 )
 _HARMLESS = frozenset(key for group in _HARMLESS_GROUPS for key in group.split())

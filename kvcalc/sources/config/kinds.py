@@ -19,11 +19,12 @@ __all__ = [
     "as_listed",
     "at_indices",
     "at_offset",
+    "by_rule",
     "by_window_layers",
     "cycle",
     "every",
-    "indexers",
     "lettered",
+    "spelt",
     "window",
     "windowed",
 ]
@@ -61,9 +62,23 @@ def all_of(word: str, *counts: str) -> Kinds:
     return lambda config: [word] * config.layers(counts or LAYERS)
 
 
+def by_rule(inner: Kinds) -> Kinds:
+    """A layout that only the class knows: the note says so, since no key of the file states it."""
+
+    def kinds(config: Config) -> list[str]:
+        config.by_rule = True
+        return inner(config)
+
+    return kinds
+
+
+def _cycled(config: Config, words: Sequence[str]) -> list[str]:
+    return list(itertools.islice(itertools.cycle(words), config.layers()))
+
+
 def cycle(*words: str) -> Kinds:
-    """A block of layers that repeats from the first."""
-    return lambda config: list(itertools.islice(itertools.cycle(words), config.layers()))
+    """A block of layers that repeats from the first, by the rule of the class."""
+    return by_rule(lambda config: _cycled(config, words))
 
 
 def every(period: int, key: str = "", *echoes: str, word: str = "sliding", last: str = "full") -> Kinds:
@@ -78,37 +93,43 @@ def every(period: int, key: str = "", *echoes: str, word: str = "sliding", last:
         if isinstance(value, str):
             if not value or set(value) - {"L", "G"}:
                 config.expected("a pattern of the letters L and G", key)
+            config.laid_by = key
             letters = [{"L": word, "G": last}[letter] for letter in value[:MOST_FILE_LAYERS]]
-            return [*cycle(*letters)(config)[:-1], last]
+            return [*_cycled(config, letters)[:-1], last]
         if value is None and key in config.data and key not in config.nulls:
             config.expected("how often a layer is full", key)
         n = period if value is None else config.number(key)
         for echo in echoes:
             if config.integer(echo) not in (None, n):
                 config.expected(f"{n}, the period of full layers", echo)
+        stated = next((each for each in (key, *echoes) if config.data.get(each) is not None), None)
+        config.by_rule |= stated is None and value is None and n > 1
+        config.laid_by = stated or config.laid_by
         return [word if (i + 1) % n else last for i in range(config.layers())]
 
     return kinds
 
 
 def as_listed(
-    otherwise: Kinds, *keys: str, spellings: Mapping[str, str] = SPELLINGS, beside: Sequence[str] = ()
+    otherwise: Kinds, *keys: str, spellings: Mapping[str, str] = SPELLINGS, beside: Sequence[str] | None = None
 ) -> Kinds:
     """A list with a word for each layer, cut to the number of layers; the class's own layout where there is none.
 
-    A list beats any pattern key, but not another list: those of `keys`, and of `otherwise` under the keys `beside`,
-    must agree where more than one is stated. Step 3.5 and DeepSeek V4 append entries for their draft layers.
+    Where a file states more than one, the lists of `keys` and what `otherwise` makes of other keys must agree with it:
+    the classes take the list, and a pattern that says something else was edited. `beside` are those keys where
+    `otherwise` has no answer without one. Step 3.5 and DeepSeek V4 append entries for their draft layers.
     """
     keys = keys or ("layer_types",)
 
     def kinds(config: Config) -> list[str]:
-        found = {key: _spelt(config, key, spellings) for key in keys if config.words(key) is not None}
+        found = {key: spelt(config, key, spellings) for key in keys if config.words(key) is not None}
         if not found:
             return otherwise(config)
-        config.ignore("sliding_window_pattern", "_sliding_window_pattern", "full_attention_interval")
-        found |= {key: otherwise(config) for key in beside if config.data.get(key)}
-        with config.aside():  # what the list overrides is understood, and does not count
-            otherwise(config)
+        if beside is None or any(config.data.get(key) for key in beside):
+            with config.quietly():
+                laid = otherwise(config)
+            found |= {key: laid for key in (*(beside or ()), config.laid_by) if key and config.data.get(key)}
+        config.ignore(*(beside or ()))
         (first, listed), *rest = found.items()
         for key, words in rest:
             if words != listed:
@@ -118,7 +139,7 @@ def as_listed(
     return kinds
 
 
-def _spelt(config: Config, key: str, spellings: Mapping[str, str]) -> list[str]:
+def spelt(config: Config, key: str, spellings: Mapping[str, str]) -> list[str]:
     """The words of one list, cut to the number of layers, in our spelling."""
     listed = config.words(key) or []
     config.per_layer(key, listed)
@@ -131,7 +152,9 @@ def window(config: Config) -> int | None:
     if switched_off and (not config.defaults or "use_sliding_window" in config.defaults):
         config.ignore(*WINDOWS, "max_window_layers")  # beats any window: Qwen2.5 states 131072 beside it
         return None
-    _, value = config.get(*WINDOWS)
+    key, value = config.get(*WINDOWS)
+    if value is None and config.defaults and config.lists_none(*WINDOWS):
+        config.assume(key, None)  # the class has none, and files of a model with a window state it
     if value in (None, 0, -1) or value is False:
         return None
     if switched_off:
@@ -147,9 +170,13 @@ def windowed(inner: Kinds) -> Kinds:
         if window(config) is not None:
             return words
         if "sliding" in words and config.data.get("layer_types"):
+            if config.data.get("use_sliding_window") is False:
+                config.expected("true, since layer_types has sliding layers", "use_sliding_window")
             key = next((key for key in WINDOWS if key in config.data), WINDOWS[0])
             config.expected("the window of the sliding layers in layer_types", key)
-        return ["full" if word == "sliding" else word for word in words]
+        words = ["full" if word == "sliding" else word for word in words]
+        config.by_rule &= set(words) != {"full"}  # nothing is left of the rule
+        return words
 
     return kinds
 
@@ -162,6 +189,7 @@ def by_window_layers(slides: Callable[[int, int], bool]) -> Kinds:
             config.ignore("max_window_layers")
             return ["full"] * config.layers()
         most = config.integer("max_window_layers", low=0) or 0
+        config.laid_by = "max_window_layers" if config.data.get("max_window_layers") is not None else None
         return ["sliding" if slides(i, most) else "full" for i in range(config.layers())]
 
     return kinds
@@ -188,6 +216,7 @@ def at_indices(key: str, word: str, others: str, without: str | None = None) -> 
         if indices is None:
             if without is None:
                 config.expected("a list of layer numbers", key)
+            config.by_rule = True
             return [without] * count
         chosen = set(indices)
         return [word if i in chosen else others for i in range(count)]
@@ -242,41 +271,3 @@ def lettered(key: str, letters: Mapping[str, str], otherwise: Kinds, lists: Sequ
         return words
 
     return kinds
-
-
-def indexers(period: Callable[[int], bool] | None = None) -> Kinds:
-    """DeepSeek sparse attention: which layers own an indexer ("indexed"), while the others reuse its choice ("full").
-
-    `indexer_types`, else `index_topk_pattern` (F and S), else `index_topk_freq` and its offset, else all of them, or
-    what `period(index)` says (GlmMoeDsaConfig, MistralLarge4TextConfig, HYV4Config).
-    """
-
-    def kinds(config: Config) -> list[str]:
-        count = config.layers()
-        if config.words("layer_types") and set(_spelt(config, "layer_types", SPELLINGS)) != {"indexed"}:
-            config.expected("deepseek_sparse_attention for each layer", "layer_types")
-        keys = [key for key in ("indexer_types", "index_topk_pattern") if config.get(key)[1] is not None]
-        schedule = config.integer("index_topk_freq") or 1, config.integer("index_skip_topk_offset", low=0)
-        if keys:
-            owners = [_indexed(config, key) for key in keys]
-            if owners[0] != owners[-1]:
-                config.expected(f"the same layers as {keys[0]}", keys[1])
-            return owners[0]
-        if period is not None:
-            return ["indexed" if period(i) else "full" for i in range(count)]
-        freq, offset = schedule[0], 2 if schedule[1] is None else schedule[1]
-        return ["indexed" if max(i - offset + 1, 0) % freq == 0 else "full" for i in range(count)]
-
-    return kinds
-
-
-def _indexed(config: Config, key: str) -> list[str]:
-    """A list that says full or shared of each layer, or a text with F or S."""
-    _, value = config.get(key)
-    listed = list(value[:65536]) if isinstance(value, str) else config.words(key) or []
-    config.per_layer(key, listed)
-    words = {"full": "indexed", "F": "indexed", "shared": "full", "S": "full"}
-    for at, word in enumerate(listed):
-        if word not in words:
-            config.refuse(f"expected full or shared, got {shown(word)}", key, at)
-    return [words[word] for word in listed[: config.layers()]]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kvcalc.errors import shown
 from kvcalc.sources.config import naming
 from kvcalc.sources.config.defaults import class_defaults, nulls
-from kvcalc.sources.config.lookup import Config
+from kvcalc.sources.config.lookup import LAYERS, Config
 
 __all__ = ["Part", "language_config", "language_part", "nested_keys"]
 
@@ -33,6 +33,7 @@ def language_config(config: Mapping[str, object], file: str) -> tuple[Part, Conf
     """The language part, and look-ups in it that know its type and the defaults of that type."""
     part = language_part(config, file)
     model_type = _model_type(part, Config(config, file))
+    _check_layers(part, file)
     return part, Config(
         part.data,
         file,
@@ -48,16 +49,19 @@ def language_part(config: Mapping[str, object], file: str) -> Part:
     """The part that describes the decoder: a vision tower has layers and heads of its own, which are not meant."""
     part = Part(config, (), ())
     for _ in range(_MOST_NESTED):
-        nested = [key for key in nested_keys(part.data) if part.data.get(key)]
+        here = Config(part.data, file, path=part.path)
+        stated = {key: part.data.get(key) for key in nested_keys(part.data)}
+        for key, value in stated.items():
+            if not isinstance(value, dict | None):
+                here.expected("a mapping", key)
+        nested = {key: value for key, value in stated.items() if isinstance(value, dict) and value}
         if not nested:
             break
-        here, inner = Config(part.data, file, path=part.path), part.data[nested[0]]
-        if not isinstance(inner, dict):
-            here.expected("a mapping", nested[0])
+        first, inner = next(iter(nested.items()))
         for key, value in part.data.items():
-            if isinstance(value, dict) and value not in ({}, inner) and (key in nested[1:] or _LIKE.fullmatch(key)):
-                here.refuse(f"expected one configuration of a language model, and {nested[0]} is another", key)
-        part = Part(inner, (*part.path, nested[0]), (part.data, *part.around))
+            if isinstance(value, dict) and value not in ({}, inner) and (key in nested or _LIKE.fullmatch(key)):
+                here.refuse(f"expected one configuration of a language model, and {first} is another", key)
+        part = Part(inner, (*part.path, first), (part.data, *part.around))
     return part
 
 
@@ -81,6 +85,19 @@ def _model_type(part: Part, outer: Config) -> str:
         text = f"expected a model type whose cache can be described, got {shown(found)}: {reason}"
         here.refuse(text, "model_type")
     return found
+
+
+def _check_layers(part: Part, file: str) -> None:
+    """Refuse a language part that neither names its type nor counts its layers: the class's model is not meant then.
+
+    transformers used to leave out what is as in the class of a type that is named.
+    """
+    own = part.data.get("model_type")
+    named = own is None and not part.around
+    if named or (isinstance(own, str) and naming.resolved(own, None) == own) or any(k in part.data for k in LAYERS):
+        return
+    where = "the number of layers of the language part" + ("" if part.around else f", here or in {_NESTED[0]}")
+    Config(part.data, file, path=part.path).expected(where, LAYERS[0])
 
 
 def _refuse_quantisation(outer: Config) -> None:

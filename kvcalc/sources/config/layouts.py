@@ -1,14 +1,18 @@
 """Layouts of single classes: what each does where a file has no list of layers, or lists them in a way of its own."""
 
 from kvcalc.errors import shown
-from kvcalc.sources.config.kinds import SPELLINGS, Kinds, as_listed, at_indices, every, window
+from kvcalc.sources.config.kinds import SPELLINGS, Kinds, as_listed, at_indices, by_rule, every, window
 from kvcalc.sources.config.lookup import MOST_FILE_LAYERS, Config
+from kvcalc.sources.config.numbers import HEADS, KV_HEADS
 from kvcalc.sources.config.special import block_group
 
 __all__ = [
     "BLOCK_LISTS",
+    "bamba_layers",
     "block_types",
     "cohere_layers",
+    "compressed_layers",
+    "doubled_layers",
     "flint_layers",
     "full_at_last",
     "griffin_layers",
@@ -16,14 +20,14 @@ __all__ = [
     "lfm3_layers",
     "local_and_global",
     "m3_layers",
-    "marked_without_rope",
     "mimo_layers",
     "muse_layers",
     "no_rope",
     "numbered_from_one",
     "pruned_blocks",
-    "ratios",
+    "rope_flags",
     "smol_layers",
+    "states_alone",
     "zamba2_layers",
     "zamba_layers",
 ]
@@ -34,26 +38,20 @@ def no_rope(config: Config) -> list[str]:
 
     The published files ship an empty list, which means every fourth layer, like a missing one.
     """
-    flags = _rope_flags(config)
+    flags = rope_flags(config)
     chunk = config.integer("attention_chunk_size")
     return ["chunked" if flag and chunk else "full" for flag in flags]
 
 
-def marked_without_rope(inner: Kinds) -> Kinds:
-    """The words of `inner`, with `_nope` behind those of layers without rotary positions (MistralLarge4TextConfig)."""
-
-    def kinds(config: Config) -> list[str]:
-        flags = _rope_flags(config)
-        return [word if flag else f"{word}_nope" for word, flag in zip(inner(config), flags, strict=True)]
-
-    return kinds
-
-
-def _rope_flags(config: Config) -> list[int]:
+def rope_flags(config: Config, default_interval: int | None = None) -> list[int]:
     """Whether each layer has rotary positions: `no_rope_layers`, else all but one in `no_rope_layer_interval`."""
     flags, count = config.integers("no_rope_layers", 0, 1), config.layers()
     if flags is None:
-        interval = config.number("no_rope_layer_interval")
+        interval = config.integer("no_rope_layer_interval") or default_interval
+        if interval is None:
+            config.expected("how often a layer has no rotary positions", "no_rope_layer_interval")
+        if config.lists_none("no_rope_layer_interval") and default_interval is not None:
+            config.assume("no_rope_layer_interval", interval)
         return [int((i + 1) % interval != 0) for i in range(count)]
     config.per_layer("no_rope_layers", flags)
     return flags[:count]
@@ -111,28 +109,52 @@ def ratios(config: Config) -> list[str]:
     return [str(ratio or "sliding") for ratio in listed[: config.layers()]]
 
 
+def compressed_layers(config: Config) -> list[str]:
+    """DeepSeek V4: the ratios, or the words for them that transformers saves, with `compress_rates` to say what of."""
+    rates = config.inner("compress_rates")
+    for word, ratio in (("compressed_sparse_attention", 4), ("heavily_compressed_attention", 128)):
+        if rates is not None and rates.integer(word) not in (None, ratio):
+            rates.expected(f"{ratio}, which {config.model_type} is read with", word)
+    return as_listed(ratios, beside=("compress_ratios",))(config)
+
+
+def doubled_layers(config: Config) -> list[str]:
+    """LongCat Flash: `num_layers` blocks; `num_hidden_layers` counts both attentions of each (LongcatFlashConfig)."""
+    both = config.integer("num_hidden_layers")
+    if both is not None and config.lists_none("num_layers"):
+        config.expected("num_layers beside it, which counts the blocks of two attentions", "num_hidden_layers")
+    count = config.layers(("num_layers",))
+    if both not in (None, 2 * count):
+        config.expected(f"{2 * count}, two in each of num_layers", "num_hidden_layers")
+    return ["full"] * count
+
+
 def full_at_last(inner: Kinds) -> Kinds:
     """Gemma 4: the last layer is made a full one, whatever the list says (Gemma4TextConfig)."""
     return lambda config: [*inner(config)[:-1], "full"]
 
 
+@by_rule
 def muse_layers(config: Config) -> list[str]:
     """Muse: full attention on the last layer and every fourth one before it (MuseGlimmerTextConfig)."""
     count = config.layers()
     return ["sliding" if (count - 1 - i) % 4 else "full" for i in range(count)]
 
 
+@by_rule
 def flint_layers(config: Config) -> list[str]:
     """Flint: full attention on the first two layers, every fourth and the last one (FlintConfig)."""
     count = config.layers()
     return ["full" if i < 2 or i % 4 == 1 or i == count - 1 else "sliding" for i in range(count)]
 
 
+@by_rule
 def mimo_layers(config: Config) -> list[str]:
     """MiMo V2: full attention on the first layer and every sixth one (MiMoV2FlashConfig)."""
     return ["full" if i == 0 or (i + 1) % 6 == 0 else "sliding" for i in range(config.layers())]
 
 
+@by_rule
 def lfm3_layers(config: Config) -> list[str]:
     """LFM3 (Lfm3Config)."""
     return ["full" if i % 4 == 2 else "sliding" if i % 4 == 0 and i else "conv" for i in range(config.layers())]
@@ -151,7 +173,7 @@ def smol_layers(config: Config) -> list[str]:
     if window(config) is None:
         config.ignore("no_rope_layers", "no_rope_layer_interval")
         return ["full"] * config.layers()
-    return ["full" if flag else "sliding" for flag in _rope_flags(config)]
+    return ["full" if flag else "sliding" for flag in rope_flags(config)]
 
 
 def m3_layers(config: Config) -> list[str]:
@@ -169,7 +191,9 @@ def m3_layers(config: Config) -> list[str]:
 def griffin_layers(config: Config) -> list[str]:
     """Recurrent Gemma: a block of layers that repeats; every attention layer has the window (RecurrentGemmaConfig)."""
     config.ignore("_block_types")
-    block = config.words("block_types", "layers_block_type") or ["recurrent", "recurrent", "attention"]
+    block = config.words("block_types", "layers_block_type")
+    if block is None:
+        config.by_rule, block = True, ["recurrent", "recurrent", "attention"]
     words = {
         "recurrent": "linear",
         "linear_attention": "linear",
@@ -213,6 +237,29 @@ def pruned_blocks(config: Config) -> list[str]:
         config.expected("a list with a block for each layer", "block_configs")
     config.per_layer("block_configs", blocks)
     return ["noop" if block_group(config, i)[0] is None else "full" for i in range(count)]
+
+
+def states_alone(config: Config) -> list[str]:
+    """Granite 4 hybrid without a list of layers: its class makes none an attention layer (GraniteMoeHybridConfig).
+
+    A file that states heads of attention all the same has lost its list, which differs from model to model.
+    """
+    return _states_alone(config, "layer_types")
+
+
+def bamba_layers(config: Config) -> list[str]:
+    """Bamba: the indices of the attention layers; the class has none where they are missing (BambaConfig)."""
+    if not config.data.get("attn_layer_indices"):
+        config.ignore("attn_layer_indices")
+        return _states_alone(config, "attn_layer_indices")
+    return at_indices("attn_layer_indices", "full", "linear")(config)
+
+
+def _states_alone(config: Config, key: str) -> list[str]:
+    if any(config.data.get(stated) for stated in (*HEADS, *KV_HEADS)):
+        config.expected("which layers have the attention whose heads the file states", key)
+    config.by_rule = True
+    return ["linear"] * config.layers()
 
 
 def zamba_layers(config: Config) -> list[str]:

@@ -7,7 +7,7 @@ return None for both a null and a key that is missing without a default.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from kvcalc.errors import KvcalcError, Problem, escape, shown
 from kvcalc.reading import MOST_NUMBER, between, is_integer
@@ -16,7 +16,9 @@ __all__ = ["BY_HAND", "DRAFTS", "LAYERS", "MOST_FILE_LAYERS", "SCHEMES", "Config
 
 MOST_FILE_LAYERS = 1024  # several times the deepest published model; what a hostile file may cost in time
 
-BY_HAND = "correct the preset of a model like it, such as `kvcalc preset llama3-8b > my.yaml`, and size my.yaml"
+BY_HAND = (
+    "correct the preset of a model like it, such as `kvcalc preset llama3-8b > my-model.yaml`, and size my-model.yaml"
+)
 
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers")
 
@@ -46,6 +48,9 @@ _ALSO_READ = {
 }  # fmt: skip
 
 
+_Value = TypeVar("_Value", int, bool, None)
+
+
 class Config:
     """The mapping `data`, found at `path` of `file`. `root` is the whole file, of which `data` is the language part."""
 
@@ -65,6 +70,9 @@ class Config:
         self.root = data if root is None else root
         self.understood: set[str] = set()
         self.filled: dict[str, object] = {}  # class defaults that were used, in the order of their use
+        self.derived: dict[str, str] = {}  # numbers that the file leaves out, each with what it was made of
+        self.by_rule = False  # the layout of the layers is the class's own, which no key of the file states
+        self.laid_by: str | None = None  # the key, other than a list of layers, that states the layout
         self.children: dict[str, Config] = {}
 
     def refuse(self, text: str, *key: str | int, hint: str = BY_HAND) -> NoReturn:
@@ -81,10 +89,17 @@ class Config:
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Look-ups that may fail and whose answers do not count: only so that their keys are understood."""
-        filled = dict(self.filled)
-        with suppress(KvcalcError):
+        with suppress(KvcalcError), self.quietly():
             yield
-        self.filled = filled
+
+    @contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Look-ups that fill nothing in: what they give is only compared."""
+        before = dict(self.filled), dict(self.derived), self.by_rule
+        try:
+            yield
+        finally:
+            self.filled, self.derived, self.by_rule = before
 
     def get(self, *keys: str) -> tuple[str, object]:
         """The first of several spellings that is stated and not null, else the class default; with its key.
@@ -136,10 +151,19 @@ class Config:
             self.expected(between(low, MOST_NUMBER), keys[0])
         return value
 
-    def assume(self, key: str, value: int) -> int:
+    def assume(self, key: str, value: _Value) -> _Value:
         """The value that the code of this type has for a key that a file leaves out, said like a class default."""
         self.filled[key] = value
         return value
+
+    def derive(self, key: str, value: int, made: str) -> int:
+        """A number that follows from others where a file leaves `key` out, which the reader's note says."""
+        self.derived[key] = f"{key} {value} = {made}"
+        return value
+
+    def lists_none(self, *keys: str) -> bool:
+        """None of the keys stands in the file, not even as a null, which would say something."""
+        return not any(key in self.data for key in keys)
 
     def flag(self, key: str, *, default: bool = False) -> bool:
         _, value = self.get(key)

@@ -1,8 +1,9 @@
 """What model types are called: the plain ones, those that cannot be read, and what stands for what."""
 
 import re
+from collections.abc import Iterable
 
-__all__ = ["PLAIN_TYPES", "only_encodes", "refusal", "resolved"]
+__all__ = ["PLAIN_TYPES", "named_by", "only_encodes", "refusal", "resolved"]
 
 # Types of transformers 5.24.0 of which every layer keeps the keys and values of every token.
 _PLAIN = """
@@ -90,6 +91,17 @@ def resolved(model_type: str | None, architecture: str | None) -> str | None:
 def only_encodes(architecture: str) -> bool:
     """The architecture has an encoder and nothing that keeps a cache."""
     return _ENCODERS.fullmatch(architecture) is not None
+
+
+def named_by(architecture: str, types: Iterable[str]) -> str | None:
+    """The one of `types` that an architecture is named after: DeepseekV32ForCausalLM is of deepseek_v32."""
+    stem = _squeezed(re.sub(r"(For[A-Z]\w*|LMHeadModel|Model)$", "", architecture))
+    found = next((each for each in (*_LANGUAGE_TYPES, *types) if _squeezed(each) == stem), None)
+    return _LANGUAGE_TYPES.get(found, found) if found is not None else None
+
+
+def _squeezed(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def refusal(model_type: str) -> str | None:

@@ -14,6 +14,7 @@ __all__ = [
     "HEADS",
     "HEAD_DIM",
     "KV_HEADS",
+    "SHARED_WIDTH",
     "WIDTH",
     "Fields",
     "Numbers",
@@ -23,7 +24,6 @@ __all__ = [
     "grouped",
     "heads",
     "indexer",
-    "kda",
     "latent",
     "latent_heads",
     "lightning",
@@ -41,6 +41,7 @@ __all__ = [
     "zamba2_state",
 ]
 
+SHARED_WIDTH = "hidden_size / heads"
 Fields = dict[str, object]
 Numbers = Callable[[Config, Sequence[int]], Fields]
 
@@ -56,6 +57,15 @@ _SHARED_OUT = (
     *_EVERY_HEAD, "chameleon", "cohere", "cohere2", "dbrx", "deepseek_ocr2_text", "git", "glm4v_text", "gpt_bigcode",
     "mllama_text_model", "mpt", "persimmon", "qwen2_vl_text", "qwen2_5_vl_text", "stablelm",
 )  # fmt: skip
+# Types whose published files state the size of a head, mostly not width / heads, and whose class has none of its own:
+# what their heads share out of the width is a guess where the key is missing.
+_STATED_SIZE = (
+    "chatglm", "falcon_h1", "glm4_moe", "glm4v_moe_text", "hunyuan", "hunyuan_v1_dense", "hunyuan_v1_moe",
+    "hunyuan_vl_text", "hy_v3", "minimax_m1", "minimax_text_01", "qwen", "qwen3_asr_text", "qwen3_moe",
+    "qwen3_omni_moe_talker_text", "qwen3_omni_moe_text", "qwen3_vl_moe_text", "step3p7",
+)  # fmt: skip
+# Types that never had fewer key-value heads than query heads: their files have no key for them.
+_NO_GROUPS = (*_EVERY_HEAD, "baichuan", "git", "internlm", "mpt", "persimmon", "phi-msft", "qwen")
 WIDTH = ("hidden_size", "n_embd", "n_embed", "d_model", "model_dim", "emb_size")
 
 
@@ -75,7 +85,10 @@ def query_heads(config: Config) -> int:
 def grouped(config: Config, queries: int, *keys: str) -> int:
     """Key-value heads: stated, or as many as query heads, which must be a multiple of them."""
     keys = keys or KV_HEADS
-    cached = config.integer(*keys) or queries
+    cached = config.integer(*keys)
+    if cached is None:
+        unstated = config.lists_none(*keys) and config.model_type not in _NO_GROUPS
+        cached = config.derive(keys[0], queries, "all query heads") if unstated else queries
     if queries % cached:
         config.expected(f"a divisor of the {queries} query heads", config.get(*keys)[0])
     if cached != queries and config.model_type in _EVERY_HEAD:
@@ -98,7 +111,16 @@ def heads(config: Config, kv_heads: int | None = None) -> Fields:
     queries = query_heads(config)
     cached = grouped(config, queries) if kv_heads is None else kv_heads
     _check_shared(config, queries)
-    return {"heads": queries, "kv_heads": cached, "head_dim": config.integer(*HEAD_DIM) or head_dim(config, queries)}
+    return {"heads": queries, "kv_heads": cached, "head_dim": _own_size(config, queries, *HEAD_DIM)}
+
+
+def _own_size(config: Config, queries: int, *keys: str) -> int:
+    """The head size that is stated, else the shared width, which is named where files of the type state one."""
+    dim = config.integer(*keys)
+    if dim is not None:
+        return dim
+    shared = head_dim(config, queries)
+    return config.derive(keys[0], shared, SHARED_WIDTH) if config.model_type in _STATED_SIZE else shared
 
 
 def _check_shared(config: Config, queries: int) -> None:
@@ -126,8 +148,9 @@ def latent_heads(config: Config) -> Fields:
     if not config.flag("use_mla", default=True):
         config.expected(f"true, since {config.model_type} keeps latents", "use_mla")
     queries = query_heads(config)
+    v_dim = config.integer("v_head_dim") or config.derive("v_head_dim", head_dim(config, queries), SHARED_WIDTH)
     k_dim = config.number("qk_nope_head_dim", low=0) + config.number("qk_rope_head_dim", low=0)
-    return {"heads": queries, "k_dim": k_dim, "v_dim": config.integer("v_head_dim") or head_dim(config, queries)}
+    return {"heads": queries, "k_dim": k_dim, "v_dim": v_dim}
 
 
 def latent(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
@@ -156,7 +179,10 @@ def mamba1(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
     inner = config.number("intermediate_size") if "intermediate_size" in config.data and not apart else None
     if inner is not None:
         config.ignore(*_EXPAND)
-    inner = inner or expanded(config)[0]
+    else:
+        inner, made = expanded(config)
+        if not apart:  # published files state the width, and some an `expand` that is not it
+            config.derive("intermediate_size", inner, made)
     parts = config.integer("n_mamba_heads") or 1  # Zamba cuts the same state into heads (ZambaConfig)
     if inner % parts:
         config.expected(f"a divisor of {inner}, the inner width", "n_mamba_heads")
@@ -239,23 +265,11 @@ def deltanet(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
     }
 
 
-def kda(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
-    """Kimi delta attention, whose numbers stand beside its list of layers."""
-    inner = config.inner("linear_attn_config")
-    if inner is None:
-        config.expected("the numbers of the linear layers", "linear_attn_config")
-    return {
-        "heads": inner.number("num_heads"),
-        "head_dim": inner.number("head_dim"),
-        "conv": inner.integer("short_conv_kernel_size") or config.number("linear_conv_kernel_dim"),
-    }
-
-
 def lightning(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
     """MiniMax lightning attention: a square state for each query head."""
     config.ignore("block_size")
     queries = query_heads(config)
-    return {"heads": queries, "head_dim": config.integer("head_dim") or head_dim(config, queries)}
+    return {"heads": queries, "head_dim": _own_size(config, queries, "head_dim")}
 
 
 def shortconv(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
@@ -264,7 +278,8 @@ def shortconv(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
 
 
 def rglru(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
-    return {"width": config.integer("lru_width") or width(config), "conv": config.number("conv1d_width")}
+    own = config.integer("lru_width") or config.derive("lru_width", width(config), "hidden_size")
+    return {"width": own, "conv": config.number("conv1d_width")}
 
 
 def rwkv(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001

@@ -17,7 +17,7 @@ from kvcalc.sources.config.lookup import BY_HAND, LAYERS, Config
 from kvcalc.sources.config.numbers import Fields
 from kvcalc.sources.config.parameters import parameter_count
 
-__all__ = ["preset_from_config"]
+__all__ = ["ASSUMED", "preset_from_config"]
 
 _DTYPES = {
     "float32": "fp32", "float": "fp32", "fp32": "fp32", "float16": "fp16", "half": "fp16", "fp16": "fp16",
@@ -28,6 +28,7 @@ _OLD = {
     **dict.fromkeys(("bart", "ctrl", "gpt2", "gpt_neo", "gptj", "mt5", "t5", "umt5"), "fp32"),
     **dict.fromkeys(("codegen", "gpt_bigcode", "gpt_neox", "opt"), "fp16"),
 }
+ASSUMED = "The file states no dtype; {} is assumed."
 # Types whose class has a limit that is none of their published models': their files state it, or it is not known.
 _UNLIMITED = ("bamba", "falcon", "falcon_h1", "nemotron_h")
 
@@ -59,6 +60,7 @@ def preset_from_config(
     preset |= _dtypes(part, text, quantised.schemes(part, file, quantization), shape, notes)
     keys.check(text)
     around.check(part, text, shape)
+    around.check_architectures(part, text, shape)
     if notes:
         preset["note"] = " ".join(notes)
     count = parameter_count(config)
@@ -76,7 +78,7 @@ def _assumed(text: Config, model_type: str, *, assume_dense: bool) -> Family:
     if not assume_dense:
         from shlex import quote  # only on the way to an error
 
-        own = "" if text.file[:1] == "<" else f" (`kvcalc preset {quote(text.file)} --assume-dense > my.yaml`)"
+        own = "" if text.file[:1] == "<" else f" (`kvcalc preset {quote(text.file)} --assume-dense > my-model.yaml`)"
         hint = f"if every layer keeps full keys and values, --assume-dense{own}; otherwise {BY_HAND}"
         text.refuse(f"expected a known model type, got {shown(model_type)}", "model_type", hint=hint)
     for keys_of in (n.WIDTH, LAYERS, n.HEADS):
@@ -89,12 +91,18 @@ def _filled(text: Config, shape: Fields) -> list[str]:
     idle = list(() if "sliding" in str(shape["layers"]) else WINDOWS)
     if not any(text.data.get(key) for key in WINDOWS):
         idle.append("use_sliding_window")
-    listed = ", ".join(f"{key} {_said(value)}" for key, value in text.all_filled() if key not in idle)
-    return [f"Defaults of {text.model_type}, which the file leaves out: {listed}."] if listed else []
+    filled = [(key, value) for key, value in text.all_filled() if value is None or key not in idle]
+    listed = ", ".join(f"{key} {_said(value)}" for key, value in filled)
+    notes = [f"Defaults of {text.model_type}, which the file leaves out: {listed}."] if listed else []
+    if text.by_rule:
+        notes.append(f"Layers by the rule of {text.model_type}, since the file lists none: {shape['layers']}.")
+    if text.derived:
+        notes.append(f"Derived, since the file does not state it: {', '.join(text.derived.values())}.")
+    return notes
 
 
 def _said(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else escape(str(value))
+    return str(value).lower() if isinstance(value, bool | None) else escape(str(value))
 
 
 def _context(text: Config, family: Family, notes: list[str]) -> int | None:
@@ -130,10 +138,10 @@ def _identity(root: Mapping[str, object], file: str, model_type: str) -> Fields:
 
 def _dtypes(part: Part, text: Config, schemes: Sequence[Config], shape: Fields, notes: list[str]) -> Fields:
     """The dtypes that the file states or implies: of computing, of the weights, of the cache, of recurrent states."""
-    dtype = _computed_in(part, text)
+    dtype = _computed_in(part, text, notes)
     if dtype is None:
         dtype = _OLD.get(text.model_type, "bf16")
-        notes.append(f"The file states no dtype; {dtype} is assumed.")
+        notes.append(ASSUMED.format(dtype))
     fields: Fields = {"dtype": dtype}
     stored = quantised.weights(schemes)
     # DeepSeek V4: the experts, 98 % of the weights, are fp4 beside a scheme that says fp8 for the rest. ModelOpt's
@@ -152,21 +160,30 @@ def _dtypes(part: Part, text: Config, schemes: Sequence[Config], shape: Fields, 
     return fields | _state_dtype(text, shape)
 
 
-def _computed_in(part: Part, text: Config) -> str | None:
+def _computed_in(part: Part, text: Config, notes: list[str]) -> str | None:
     """The dtype of computing, the innermost that is stated. Qwen 1 has flags instead of a name."""
-    for data in (part.data, *part.around):
-        both = {str(data[key]).removeprefix("torch.") for key in ("dtype", "torch_dtype") if data.get(key)}
-        if len(both) > 1:
-            text.refuse(f"expected the same as torch_dtype, got {shown(data['dtype'])}", "dtype")
-        for key in ("dtype", "torch_dtype", "model_dtype"):
-            value = data.get(key)
-            if value is None or value == "auto":
-                continue
-            name = _DTYPES.get(value.removeprefix("torch.")) if isinstance(value, str) else None
-            if name is None:
-                text.refuse(f"expected float32, float16 or bfloat16, got {shown(value)}", key)
-            return name
+    names = [name for data in (part.data, *part.around) if (name := _named_dtype(data, text)) is not None]
+    if len(set(names)) > 1:
+        other = next(name for name in names if name != names[0])
+        notes.append(f"The file states two dtypes: {names[0]} of the language part counts, not {other} around it.")
+    if names:
+        return names[0]
     return next((name for name in ("bf16", "fp16", "fp32") if part.data.get(name) is True), None)
+
+
+def _named_dtype(data: Mapping[str, object], text: Config) -> str | None:
+    both = {str(data[key]).removeprefix("torch.") for key in ("dtype", "torch_dtype") if data.get(key)}
+    if len(both) > 1:
+        text.refuse(f"expected the same as torch_dtype, got {shown(data['dtype'])}", "dtype")
+    for key in ("dtype", "torch_dtype", "model_dtype"):
+        value = data.get(key)
+        if value is None or value == "auto":
+            continue
+        name = _DTYPES.get(value.removeprefix("torch.")) if isinstance(value, str) else None
+        if name is None:
+            text.refuse(f"expected float32, float16 or bfloat16, got {shown(value)}", key)
+        return name
+    return None
 
 
 def _state_dtype(text: Config, shape: Fields) -> Fields:

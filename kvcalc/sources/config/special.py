@@ -19,8 +19,6 @@ __all__ = [
     "elm_heads",
     "elm_size",
     "falcon_heads",
-    "gemma4_full",
-    "gemma_sharing",
     "grouped_blocks",
     "heads_of_layers",
     "mimo_sliding",
@@ -49,16 +47,33 @@ def falcon_heads(config: Config) -> Fields:
 
 def bigcode_heads(config: Config) -> Fields:
     """GPT BigCode: one head with `multi_query`, which is the class default."""
-    return n.heads(config, 1 if config.flag("multi_query") else n.query_heads(config))
+    return _repeated(config, n.heads(config, 1 if config.flag("multi_query") else n.query_heads(config)))
+
+
+def _repeated(config: Config, fields: Fields) -> Fields:
+    """`num_key_value_heads` beside the key that counts, as transformers saves a copy of what the class made of that."""
+    if config.integer("num_key_value_heads") not in (None, fields["kv_heads"]):
+        config.expected(f"{fields['kv_heads']}, as {config.model_type} counts them elsewhere", "num_key_value_heads")
+    return fields
 
 
 def chatglm_heads(config: Config) -> Fields:
-    """ChatGLM 2 and 3: `multi_query_group_num` counts only where `multi_query_attention` is true."""
-    queries = n.query_heads(config)
-    config.ignore("multi_query_group_num")
-    if config.flag("multi_query_attention"):
-        return n.heads(config, n.grouped(config, queries, "multi_query_group_num"))
-    return n.heads(config, queries)
+    """ChatGLM 2 and 3: `multi_query_group_num` counts only where `multi_query_attention` is true.
+
+    Without them ChatGLMConfig (remote code) has 1 and false.
+    """
+    queries, groups = n.query_heads(config), "multi_query_group_num"
+    config.ignore(groups)
+    if config.lists_none("multi_query_attention"):
+        config.assume("multi_query_attention", value=False)
+    elif config.data["multi_query_attention"] is None:
+        config.expected("true or false", "multi_query_attention")
+    if not config.flag("multi_query_attention"):
+        return n.heads(config, queries)
+    if config.lists_none(groups):
+        return n.heads(config, config.assume(groups, 1))
+    config.number(groups)
+    return n.heads(config, n.grouped(config, queries, groups))
 
 
 def mpt_heads(config: Config) -> Fields:
@@ -81,7 +96,7 @@ def mpt_heads(config: Config) -> Fields:
 def dbrx_heads(config: Config) -> Fields:
     """DBRX: key-value heads stand in `attn_config` (DbrxAttentionConfig)."""
     inner, queries = _attention_config(config), n.query_heads(config)
-    return n.heads(config, _divides(inner, queries, inner.number("kv_n_heads")))
+    return _repeated(config, n.heads(config, _divides(inner, queries, inner.number("kv_n_heads"))))
 
 
 def _attention_config(config: Config) -> Config:
@@ -125,7 +140,10 @@ def heads_of_layers(inner: Numbers | None = None) -> Numbers:
 
     def numbers(config: Config, where: Sequence[int]) -> Fields:
         own = inner(config, where) if inner is not None else {}
-        if config.array("num_attention_heads_per_layer") is None or not where:
+        if config.array("num_attention_heads_per_layer") is None:
+            config.derive("num_attention_heads_per_layer", n.query_heads(config), "num_attention_heads")
+            return own
+        if not where:
             return own
         counts = _of_layers(config, "num_attention_heads_per_layer", where)
         return own if counts == n.query_heads(config) else {"heads": counts, **own}
@@ -141,28 +159,6 @@ def _of_layers(config: Config, key: str, where: Sequence[int]) -> object:
     config.per_layer(key, listed)
     chosen = [listed[i] for i in where]
     return chosen[0] if len(set(chosen)) == 1 else chosen
-
-
-def gemma4_full(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG001
-    """Gemma 4: full layers have heads of their own size, and their own number of them only where K and V are one.
-
-    `attention_k_eq_v` shares the projection alone: keys are rotated and values are not, and both are kept.
-    """
-    count = config.integer("num_global_key_value_heads")
-    one = config.flag("attention_k_eq_v", default=True)  # GemmaUnified models without the key are not gated by it
-    fields: Fields = (
-        {"kv_heads": n.grouped(config, n.query_heads(config), "num_global_key_value_heads")} if one and count else {}
-    )
-    return {**fields, "head_dim": config.integer("global_head_dim") or config.assume("global_head_dim", 512)}
-
-
-def gemma_sharing(config: Config, layers: list[Names]) -> list[Names]:
-    """Gemma 3n and 4: the last `num_kv_shared_layers` reuse the last earlier cache of their own kind."""
-    shared = config.integer("num_kv_shared_layers", low=0) or 0
-    own, rest = layers[: max(len(layers) - shared, 0)], layers[max(len(layers) - shared, 0) :]
-    if not set(rest) <= set(own):
-        config.expected("fewer layers: none is left that keeps what these reuse", "num_kv_shared_layers")
-    return own + [tuple(SHARED + name for name in names) for names in rest]
 
 
 def cross_layer_sharing(config: Config, layers: list[Names]) -> list[Names]:
@@ -247,4 +243,19 @@ def mimo_sliding(config: Config, where: Sequence[int]) -> Fields:  # noqa: ARG00
         "v_dim": config.integer("swa_v_head_dim"),
     }
     own = {key: value for key, value in fields.items() if value is not None and value != top[key]}
-    return {**own, "window": window(config)}
+    return {**own, "window": _mimo_window(config)}
+
+
+def _mimo_window(config: Config) -> int:
+    """Tokens before the query, as `sliding_window_size` of the published file counts them.
+
+    MiMoV2FlashConfig makes a `sliding_window` one larger of it, and saves that alone.
+    """
+    stated = config.integer("sliding_window_size")
+    if stated is not None:
+        if config.data.get("sliding_window") not in (None, stated, stated + 1):
+            config.expected(f"{stated}, as sliding_window_size says", "sliding_window")
+        config.ignore("sliding_window")
+        return stated
+    size = config.number("sliding_window", low=2) - 1
+    return config.derive("sliding_window_size", size, "sliding_window - 1")

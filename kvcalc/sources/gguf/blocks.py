@@ -42,7 +42,10 @@ class Blocks:
             keys.refuse("nextn_predict_layers", f"fewer than the {self.total:,} blocks of the file")
         self.trunk = self.total - drafts
         self.heads = keys.each("attention.head_count", self.total) or [0] * self.total
-        self.kv_heads = keys.each("attention.head_count_kv", self.total) or self.heads
+        stated = keys.each("attention.head_count_kv", self.total)
+        self.kv_heads = stated or self.heads
+        if stated is None and any(self.heads):
+            keys.default("attention.head_count_kv", "as many as attention.head_count")
         self._widths = tuple(keys.number(f"attention.{part}_length") for part in ("key", "value"))
         self._sliding_widths = tuple(keys.number(f"attention.{part}_length_swa") for part in ("key", "value"))
 
@@ -148,6 +151,8 @@ class Blocks:
         keys = self.keys
         width, head_dim = keys.required("embedding_length"), keys.required("wkv.head_size")
         shifts = keys.number("token_shift_count")
+        if shifts is None:
+            keys.default("token_shift_count", 2)
         if shifts in (None, 2):
             return (Cache("rwkv", "rwkv", {"width": width, "head_dim": head_dim}),)
         if shifts != 1:

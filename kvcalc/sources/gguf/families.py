@@ -55,9 +55,12 @@ def _every(interval: int, state: _State, attention: Family = _plain) -> Family:
 
     def family(blocks: Blocks) -> Callable[[int], Layer]:
         keys, layer, attend = blocks.keys, state(blocks), attention(blocks)
-        every = keys.number("full_attention_interval", 1) or interval
+        stated = keys.number("full_attention_interval", 1)
+        every = stated or interval
         recurrent = keys.each("attention.recurrent_layers", blocks.total, among=(blocks.trunk,))
         if recurrent is None:
+            if stated is None:
+                keys.default("full_attention_interval", interval)
             recurrent = [(i + 1) % every for i in range(blocks.trunk)]
         return lambda i: layer if i < blocks.trunk and recurrent[i] else attend(i)
 
@@ -120,7 +123,10 @@ def _t5(blocks: Blocks) -> Callable[[int], Layer]:
 
 def _decoder(blocks: Blocks, layers: list[Layer]) -> list[Layer]:
     """block_count is the encoder's; the decoder has a count of its own where it differs."""
-    return layers[:1] * (blocks.keys.number("decoder_block_count", 1, MOST_BLOCKS) or len(layers))
+    count = blocks.keys.number("decoder_block_count", 1, MOST_BLOCKS)
+    if count is None:
+        blocks.keys.default("decoder_block_count", len(layers))
+    return layers[:1] * (count or len(layers))
 
 
 def _loops(blocks: Blocks, layers: list[Layer]) -> list[Layer]:

@@ -16,7 +16,7 @@ from kvcalc.errors import KvcalcError, shown
 from kvcalc.sources.faults import CUT, GGUF_MAGIC, Phrase, disguise, fault
 from kvcalc.sources.gguf.types import REMOVED, TYPES
 
-__all__ = ["Header", "LongArray", "Tensor", "parse"]
+__all__ = ["BeyondError", "Header", "LongArray", "Tensor", "parse"]
 
 Data: TypeAlias = bytes | mmap
 _T = TypeVar("_T")
@@ -101,9 +101,12 @@ class Header(NamedTuple):
         return dict(sorted(sizes.items(), key=lambda item: -item[1]))
 
 
-def parse(data: Data, file: str) -> Header:
-    """The header of the GGUF file whose bytes are `data`. `file` is its name for messages. Raises KvcalcError."""
-    cursor = _Cursor(data, file)
+def parse(data: Data, file: str, size: int | None = None) -> Header:
+    """The header of the GGUF file that begins with `data` and has `size` bytes, by default those.
+
+    `file` is its name for messages. Raises KvcalcError, and BeyondError where the header goes on behind `data`.
+    """
+    cursor = _Cursor(data, file, len(data) if size is None else size)
     version = _version(cursor)
     tensor_count = cursor.count("number of tensors", _MOST_TENSORS, 24)
     key_count = cursor.count("number of keys", _MOST_KEYS, 13)
@@ -113,12 +116,17 @@ def parse(data: Data, file: str) -> Header:
     return Header(file, version, metadata, tensors)
 
 
+class BeyondError(Exception):
+    """The header is longer than the part of the file that was handed over."""
+
+
 class _Cursor:
     """A place in the file that only moves forward, with budgets for what may follow."""
 
-    def __init__(self, data: Data, file: str) -> None:
+    def __init__(self, data: Data, file: str, size: int) -> None:
         self.data, self.file = data, file
-        self.size, self.at = len(data), 0
+        self.size, self.at = size, 0
+        self.end = len(data)
         self.texts, self.elements = _MOST_TEXTS, _MOST_ELEMENTS
 
     def fault(self, key: str, expected: str, got: object, hint: str | None = CUT) -> KvcalcError:
@@ -129,6 +137,8 @@ class _Cursor:
         if count > self.size - self.at:
             raise self.fault(key, f"{shown(count)} bytes at offset {self.at:,}", _END)
         self.at += count
+        if self.at > self.end:
+            raise BeyondError
         return self.at - count
 
     def u32(self, key: str) -> int:
@@ -174,7 +184,9 @@ class _Cursor:
             for _ in repeat(None, count):
                 at += 8 + length_at(data, at)[0]
         except (struct.error, OverflowError):  # the next length would stand behind the end
-            at = self.size + 1
+            at = max(at, self.end + 1)
+        if at > self.end and self.end < self.size:
+            raise BeyondError
         if at > self.size:
             raise self.fault(key, f"{count:,} texts", _END)
         self.at = at

@@ -15,7 +15,7 @@ __all__ = ["BY_HAND", "Keys"]
 
 BY_HAND = (
     "size it from the model's config.json, or correct the preset of a model like it, such as "
-    "`kvcalc preset llama3-8b > my.yaml`, and size my.yaml"
+    "`kvcalc preset llama3-8b > my-model.yaml`, and size my-model.yaml"
 )
 
 MOST_WIDTH = 1 << 24  # above any width, count or window of a real model; keeps every product below the preset's limit
@@ -51,17 +51,25 @@ _HARMLESS = frozenset(
 
 
 class Keys:
-    """The keys of `arch` in the metadata of `file`. `notes` collects what a careful reader should be told."""
+    """The keys of `arch` in the metadata of `file`. `notes` collects what a careful reader should be told.
+
+    `defaults` are the keys that the file leaves out, with what llama.cpp takes in their place.
+    """
 
     def __init__(self, metadata: Mapping[str, object], arch: str, file: str) -> None:
         self.metadata, self.arch, self.file = metadata, arch, file
         self.notes: list[str] = []
+        self.defaults: dict[str, str] = {}
         self._asked: set[str] = set()
 
     def get(self, key: str) -> object:
         """The raw value, or None; the key counts as understood from now on."""
         self._asked.add(key)
         return self.metadata.get(f"{self.arch}.{key}")
+
+    def default(self, key: str, value: object) -> None:
+        """Note that llama.cpp, and so the preset, takes `value` for a key that the file leaves out."""
+        self.defaults[key] = f"{value:,}" if isinstance(value, int) else str(value)
 
     def refuse(self, key: str, expected: str, hint: str = BY_HAND) -> NoReturn:
         """Stop reading because of the value of `key`."""

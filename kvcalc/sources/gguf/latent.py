@@ -79,6 +79,8 @@ def _typed(blocks: Blocks, default: list[int]) -> list[int]:
 def _glm_dsa(blocks: Blocks) -> list[int]:
     """Without types: every block up to GLM-5.1; in GLM-5.2, told by its limit, two and every fourth (glm-dsa.cpp)."""
     newer = (blocks.keys.number("context_length", high=1 << 40) or 0) >= 1 << 20
+    if blocks.keys.get(_TYPES) is None:
+        blocks.keys.default(_TYPES, "two and every fourth block, by the context_length" if newer else "every block")
     return _typed(blocks, [int(not newer or i < 2 or i % 4 == 2) for i in range(blocks.trunk)])
 
 

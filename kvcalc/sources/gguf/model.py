@@ -6,12 +6,14 @@ load_hparams in src/llama-model.cpp (llama.cpp 0c1e57098). What is not understoo
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kvcalc.errors import escape, nearest
 from kvcalc.sources.faults import Phrase, fault
+from kvcalc.sources.gguf import tensors
 from kvcalc.sources.gguf.blocks import Blocks, Layer
 from kvcalc.sources.gguf.families import ARRANGED, FAMILIES, NO_CACHE
+from kvcalc.sources.gguf.header import Tensor
 from kvcalc.sources.gguf.keys import BY_HAND, Keys
 from kvcalc.sources.gguf.preset import preset_part
 from kvcalc.units import MOST_BYTES
@@ -42,18 +44,24 @@ _SAME_NAME = """
 
 
 def preset_from_gguf(
-    metadata: Mapping[str, object], *, file: str, weights_bytes: int | None, parameters: int | None = None
+    metadata: Mapping[str, object],
+    *,
+    file: str,
+    weights_bytes: int | None,
+    parameters: int | None = None,
+    held: Sequence[Tensor] = (),
 ) -> dict[str, object]:
     """The preset of the model that `metadata` describes. Raises KvcalcError for what is not understood.
 
-    `weights_bytes` and `parameters` are the sums over all tensors, which the metadata does not have.
+    `weights_bytes` and `parameters` are the sums over all tensors, which the metadata does not have: None where a part
+    of the file is missing. `held` are the tensors, which must be those of the model.
     """
     arch = _architecture(metadata, file)
     keys = Keys(metadata, arch, file)
     if keys.get("attention.causal") in (False, 0):
         keys.refuse("attention.causal", "a decoder; an encoder keeps no cache", "there is nothing to size")
     blocks = Blocks(keys)
-    layers, draft = _layers(blocks)
+    layers, draft = _layers(blocks, held, whole=weights_bytes is not None)
     limit = keys.number("context_length", 1, 1 << 40)
     keys.close()
     preset: dict[str, object] = {"name": _name(metadata, file)}
@@ -64,7 +72,7 @@ def preset_from_gguf(
         "gguf": arch,
         "source": escape(file),
         "confidence": "config file read",
-        "note": " ".join([*keys.notes, _DTYPE_NOTE]),
+        "note": " ".join([*_defaults(keys), *keys.notes, _DTYPE_NOTE]),
         "dtype": "fp16",
     }
     if parameters and parameters < 10**16:
@@ -76,6 +84,12 @@ def preset_from_gguf(
         if arch == "t5":  # what its converter calls the limit is the length that the encoder was trained with
             preset["encoder_tokens"] = limit
     return preset | preset_part(layers, draft)
+
+
+def _defaults(keys: Keys) -> list[str]:
+    """What llama.cpp takes for keys that the file leaves out, in a sentence."""
+    listed = ", ".join(f"{key} {value}" for key, value in keys.defaults.items())
+    return [f"Defaults of llama.cpp, which the file leaves out: {listed}."] if listed else []
 
 
 def _architecture(metadata: Mapping[str, object], file: str) -> str:
@@ -95,10 +109,11 @@ def _architecture(metadata: Mapping[str, object], file: str) -> str:
     return name
 
 
-def _layers(blocks: Blocks) -> tuple[list[Layer], list[Layer]]:
+def _layers(blocks: Blocks, held: Sequence[Tensor], *, whole: bool) -> tuple[list[Layer], list[Layer]]:
     arch = blocks.keys.arch
     layer = FAMILIES[arch](blocks)
     layers = [layer(i) for i in range(blocks.trunk)]
+    tensors.check(blocks.keys.file, arch, layers, blocks.total - blocks.trunk, held, whole=whole)
     if arch in ARRANGED:
         layers = ARRANGED[arch](blocks, layers)
     return layers, [layer(i) for i in range(blocks.trunk, blocks.total)]

@@ -7,14 +7,18 @@ split.no and split.count, and the first alone has the metadata of the model.
 import os
 import re
 import stat
+from contextlib import suppress
 from mmap import ACCESS_READ, mmap
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError, escape
 from kvcalc.sources.faults import CUT, Phrase, fault, unreadable
-from kvcalc.sources.gguf.header import Header, parse
+from kvcalc.sources.gguf.header import BeyondError, Header, Tensor, parse
 
-__all__ = ["Gguf", "first_parts", "read", "read_header"]
+__all__ = ["Gguf", "first_parts", "is_model", "read", "read_header"]
+
+# Bytes that are mapped first, more than the header of any published model has, and how much more each further time.
+_FIRST_MAPPED, _GROWTH = 1 << 25, 8
 
 _PART = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.gguf", re.DOTALL | re.IGNORECASE)
 
@@ -35,6 +39,11 @@ class Gguf(NamedTuple):
     def parameters(self) -> int | None:
         """Elements of all tensors; None where a part is missing."""
         return None if self.missing else sum(part.elements for part in self.parts)
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The tensors of all parts that were found."""
+        return tuple(tensor for part in self.parts for tensor in part.tensors)
 
 
 def first_parts(names: list[str]) -> list[str]:
@@ -71,16 +80,34 @@ def _others(path: str, count: int) -> tuple[dict[int, str], tuple[str, ...]]:
     return found, tuple(os.path.basename(place) for number, place in places.items() if number not in found)
 
 
+def is_model(path: str) -> bool:
+    """The file is a language model's, or cannot be read: not the projector of one (mmproj), an adapter or a matrix."""
+    if "mmproj" in os.path.basename(path).lower():
+        return False
+    try:
+        metadata = read_header(path).metadata
+    except KvcalcError:  # whoever reads the file says so
+        return True
+    return metadata.get("general.type", "model") == "model" and metadata.get("general.architecture") != "clip"
+
+
 def read_header(path: str) -> Header:
-    """The header of one file. Pages of the file are mapped, not read: only those of the header are ever touched."""
+    """The header of one file. Pages of its beginning are mapped, not read: only those of the header are ever touched.
+
+    The whole of a file of some hundred gigabytes may be more than the process is allowed to map (`ulimit -v`).
+    """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise KvcalcError(f"{escape(path)}: expected a file", "a GGUF file cannot be read from a pipe or a folder")
         with open(path, "rb") as file:
-            if not os.fstat(file.fileno()).st_size:
+            size = os.fstat(file.fileno()).st_size
+            if not size:
                 return parse(b"", path)
-            with mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-                return parse(data, path)
+            mapped = _FIRST_MAPPED
+            while True:
+                with mmap(file.fileno(), min(mapped, size), access=ACCESS_READ) as data, suppress(BeyondError):
+                    return parse(data, path, size)
+                mapped *= _GROWTH
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL, or a file that shrank between two calls
         raise unreadable(path, error) from None
 

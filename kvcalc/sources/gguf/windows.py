@@ -80,6 +80,8 @@ def _window(blocks: Blocks, rule: _Rule) -> int:
         keys.notes.append("llama.cpp slides only in EXAONE 4 models of 64 layers, and caches everything in this one.")
     if window and rule.always not in (None, window):
         keys.notes.append(f"llama.cpp takes {rule.always:,} tokens for the window, whatever the file says.")
+    if window is None and absent:
+        keys.default(_WINDOW, absent)
     return window if window is not None else absent or 0
 
 
@@ -93,6 +95,8 @@ def _pattern(blocks: Blocks, rule: _Rule) -> list[bool]:
     every = keys.number(_PATTERN)
     if every is None:
         every = rule.every
+        if every:
+            keys.default(_PATTERN, every)
     if every is None or (value is not None and rule.every is None):  # llama.cpp reads a list here and nothing else
         keys.refuse(_PATTERN, "a list with one entry for each layer")
     return [i < trunk and _slides(i, every, first=rule.first) for i in range(total)]
@@ -129,6 +133,8 @@ _SHARED = "attention.shared_kv_layers"
 def _own_gemma3n(blocks: Blocks) -> int:
     """gemma3n.cpp says 20, without a look at the file; both published models agree with their files."""
     given = blocks.keys.number(_SHARED, high=blocks.trunk)
+    if given is None:
+        blocks.keys.default(_SHARED, max(blocks.trunk - 20, 0))
     own = 20 if given is None else blocks.trunk - given
     if own != 20:
         blocks.keys.notes.append("llama.cpp caches the first 20 layers of this architecture, whatever the file says.")

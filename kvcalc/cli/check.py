@@ -1,0 +1,104 @@
+"""The verb `check`: the numbers of an engine's start-up log against the prediction."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kvcalc.cli import options as o
+from kvcalc.cli.group import BEHIND_DASHES
+from kvcalc.cli.shell import emit, load_model
+from kvcalc.document import Value, pick
+from kvcalc.errors import ExitCode, KvcalcError, escape
+from kvcalc.units import parse_size
+
+if TYPE_CHECKING:
+    from kvcalc.logs.checks import Log, Wanted
+    from kvcalc.report import Report
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def check(
+    ctx: typer.Context,
+    log: Annotated[
+        str, typer.Argument(metavar="LOG", help="A start-up log; - for standard input.", show_default=False)
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            help="The model, where the log does not name one that is known.",
+            autocompletion=o.complete_models,
+            rich_help_panel="Workload",
+        ),
+    ] = None,
+    context: o.Context = None,
+    encoder_tokens: o.EncoderTokens = None,
+    kv_dtype: o.KvDtype = None,
+    k_dtype: o.KDtype = None,
+    v_dtype: o.VDtype = None,
+    kv_heads: o.KvHeads = None,
+    batch: o.Batch = None,
+    engine: o.Engine = None,
+    gpu: o.Gpu = None,
+    kv_memory: o.KvMemory = None,
+    tp: o.Tp = None,
+    pp: o.Pp = None,
+    dp: o.Dp = None,
+    dcp: o.Dcp = None,
+    gpus: o.Gpus = None,
+    format_: o.Format = None,
+    json_: o.Json = False,
+    get: o.Get = None,
+    quiet: o.Quiet = False,
+    units: o.UnitsOption = None,
+    assume_dense: o.AssumeDense = False,
+) -> None:
+    """Check an engine's start-up log, number by number."""
+    output = o.output_of({**ctx.params, "explain": False}, terminal=sys.stdout.isatty())
+    found = _check(log, ctx.params, tuple(ctx.meta.get(BEHIND_DASHES) or ()))
+    from kvcalc.checked import check_document, check_report, rows, verdict
+
+    def document() -> dict[str, Value]:
+        return check_document("<stdin>" if log == "-" else log, found.checked, found.warnings)
+
+    def report() -> "Report":
+        return check_report(found.checked, found.warnings)
+
+    emit(output, document, report, headline=lambda found: pick(found, "verdict"), rows=rows, warnings=found.warnings)
+    raise typer.Exit(ExitCode.NO if verdict(found.checked) == "mismatch" else ExitCode.OK)
+
+
+def _check(log: str, given: o.Given, words: tuple[str, ...]) -> "Log":
+    from kvcalc.launching import log_forms
+    from kvcalc.logs.checks import check_log
+
+    name, _, version = (given["engine"] or "").partition("@")
+    spoken = log_forms(name or None)
+    if words and not name:
+        raise KvcalcError("--: expected --engine NAME, whose flags they are", "--engine vllm -- --block-size 64")
+    wanted = _wanted(given, words, version or None)
+    if log == "-":
+        if sys.stdin is None:
+            raise KvcalcError("<stdin>: expected a log, and there is no standard input")
+        return check_log(sys.stdin.buffer, spoken, wanted, "<stdin>")
+    try:
+        with open(log, "rb") as stream:
+            return check_log(stream, spoken, wanted, escape(log))
+    except OSError as error:
+        raise KvcalcError(f"{escape(log)}: {error.strerror}") from None
+
+
+def _wanted(given: o.Given, words: tuple[str, ...], version: str | None) -> "Wanted":
+    from kvcalc.logs.checks import Wanted
+
+    model = None if given["model"] is None else load_model(given["model"], assume_dense=given["assume_dense"])
+    memory = given["kv_memory"]
+    budget = None if memory is None else parse_size(memory, "--kv-memory")
+    return Wanted(model, o.options_of(given), words, version, budget, o.card_of(given)[1])

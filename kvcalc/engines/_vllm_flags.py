@@ -1,0 +1,233 @@
+"""vLLM's command line, as far as it concerns the cache: `engine/arg_utils.py` and `entrypoints/common/cli_args.py` of
+0.33.0. Underscores may stand for hyphens, and every switch has its `--no-` form.
+"""
+
+import re
+
+from kvcalc import dtypes
+from kvcalc.engines._vllm_formats import PACKED
+from kvcalc.errors import KvcalcError, shown
+from kvcalc.fitting import Share
+from kvcalc.flags import Flag, Flags, Read, word
+from kvcalc.model import Model
+from kvcalc.reserving import Asked, model_flag
+from kvcalc.units import parse_integer
+
+__all__ = ["FLAGS", "asked", "model_of"]
+
+# Flags of 0.33, and a few that older releases had, that cannot change the cache.
+_SWITCHES = """
+    trust-remote-code allow-deprecated-quantization enforce-eager enable-return-routed-experts
+    return-sampling-mask use-fp64-gumbel enable-trace-replay disable-cascade-attn skip-tokenizer-init
+    enable-prompt-embeds enable-sleep-mode sleep-mode-offload-cudagraph enable-cumem-allocator
+    enable-nccl-comm-suspend use-tqdm-on-load enable-mamba-cache-stochastic-rounding numa-bind dcp-q-replicate
+    data-parallel-hybrid-lb data-parallel-external-lb data-parallel-multi-port-external-lb enable-hc-sp
+    enable-expert-parallel enable-batch-sharded-sampling enable-ep-weight-filter enable-dbo
+    enable-shm-tensor-arena enable-elastic-ep disable-nccl-for-dp-synchronization enable-eplb
+    ray-workers-use-nsight disable-custom-all-reduce enable-fault-tolerance swa-bounded-replay enable-lora
+    enable-tower-connector-lora fully-sharded-loras specialize-active-lora enable-mixed-moe-lora-format
+    enable-moe-shared-loras kv-cache-metrics cudagraph-metrics enable-layerwise-nvtx-tracing enable-mfu-metrics
+    enable-logging-iteration-details jit-monitor-verbose long-prefill-token-threshold-adaptive
+    enable-chunked-prefill disable-chunked-mm-input scheduler-reserve-full-isl enable-flashinfer-autotune
+    monokernel disable-log-stats aggregate-engine-logging fail-on-environ-validation enable-log-requests
+    trust-request-chat-template trust-request-mm-kwargs return-tokens-as-token-ids enable-auto-tool-choice
+    exclude-tools-when-tool-choice-none enable-prompt-tokens-details enable-per-request-metrics
+    enable-server-load-tracking enable-force-include-usage enable-tokenizer-info-endpoint enable-log-outputs
+    enable-log-deltas cohere-is-reasoning-model log-error-stack tokens-only enable-scale-out
+    kv-sharing-fast-prefill enable-mamba-shared-prefix-checkpoint calculate-kv-scales
+    disable-uvicorn-access-log allow-credentials enable-ssl-refresh enable-request-id-headers
+    disable-fastapi-docs enable-offline-docs enable-flash-late-interaction headless grpc enable-mm-embeds
+    interleave-mm-strings skip-mm-profiling mm-encoder-only language-model-only disable-log-requests
+    enable-reasoning
+"""
+_WORDS = """
+    runner convert tokenizer tokenizer-mode seed hf-config-path allowed-local-media-path allowed-media-domains
+    revision code-revision tokenizer-revision quantization quantization-config max-logprobs logprobs-mode
+    served-model-name config-format hf-token pooler-config generation-config override-generation-config
+    sleep-mode-backend sleep-preserve-parameter-names model-impl logits-processors io-processor-plugin
+    renderer-num-workers load-format download-dir safetensors-load-strategy safetensors-prefetch-num-threads
+    safetensors-prefetch-block-size model-loader-extra-config ignore-patterns pt-load-map-location mamba-backend
+    mamba-ssu-algorithm mamba-cache-philox-rounds reasoning-parser reasoning-parser-plugin
+    distributed-executor-backend master-addr master-port nnodes node-rank distributed-timeout-seconds
+    cpu-distributed-timeout-seconds numa-bind-nodes numa-bind-cpus device-ids dcp-comm-backend
+    dcp-kv-cache-interleave-size cp-kv-cache-interleave-size data-parallel-rank data-parallel-start-rank
+    data-parallel-size-local data-parallel-address data-parallel-rpc-port data-parallel-backend all2all-backend
+    ubatch-size elastic-ep-max-dp-size dbo-decode-token-threshold dp-sync-interval dbo-prefill-token-threshold
+    eplb-config expert-placement-strategy max-parallel-loading-workers worker-cls worker-extension-cls
+    mamba-block-size prefix-cache-retention-interval
+    fault-tolerance-config prefix-caching-hash-algo prefix-match-unit replayssm-buffer-len kv-offloading-size
+    kv-offloading-backend offload-backend cpu-offload-gb cpu-offload-params offload-group-size
+    offload-num-in-group offload-prefetch-step offload-params limit-mm-per-prompt media-io-kwargs
+    mm-processor-kwargs mm-processor-cache-gb mm-processor-cache-type mm-hasher-algorithm
+    mm-shm-cache-max-object-size-mb mm-encoder-tp-mode mm-encoder-attn-backend mm-encoder-attn-dtype
+    mm-encoder-fp8-scale-path mm-encoder-fp8-scale-save-path mm-encoder-fp8-scale-save-margin video-pruning-rate
+    video-pruning-method mm-tensor-ipc mm-processor-device mm-ipc-gpu-memory-gb mm-device-do-normalize max-loras
+    max-lora-rank lora-dtype max-cpu-loras lora-target-modules default-mm-loras max-lora-cls-labels lora-modules
+    logging-config log-level log-config-file show-hidden-metrics-for-version otlp-traces-endpoint
+    collect-detailed-traces per-request-spec-decode-metrics kv-cache-metrics-sample custom-histogram-buckets
+    jit-monitor-mode max-num-scheduled-tokens max-num-active-seqs max-num-queued-reqs max-num-queued-tokens
+    long-prefill-token-threshold scheduling-policy scheduler-cls watermark prefill-schedule-interval
+    stream-interval cudagraph-capture-sizes max-cudagraph-capture-size ir-op-priority moe-backend linear-backend
+    sparse-indexer-topk-backend watermark-config diffusion-config kv-events-config ec-transfer-config
+    ec-manager-config compilation-config attention-config engram-config reasoning-config kernel-config
+    additional-config structured-outputs-config aux-output-config profiler-config watchdog-config
+    optimization-level performance-mode weight-transfer-config shutdown-timeout kda-decode-backend chat-template
+    chat-template-content-format default-chat-template-kwargs reasoning-effort-map response-role
+    tool-call-parser tool-parser-plugin tool-strict-level tool-server max-log-len sse-keep-alive-interval
+    cohere-format anthropic-disabled-thinking-effort fingerprint-mode fingerprint-value host port grpc-port
+    data-parallel-supervisor-port dp-supervisor-probe-interval-s dp-supervisor-probe-timeout-s
+    dp-supervisor-probe-failure-threshold uds uvicorn-log-level disable-access-log-for-endpoints allowed-origins
+    allowed-methods allowed-headers api-key ssl-keyfile ssl-certfile ssl-ca-certs ssl-cert-reqs ssl-ciphers
+    root-path middleware h11-max-incomplete-event-size h11-max-header-count api-server-count swap-space
+    guided-decoding-backend max-seq-len-to-capture rope-scaling rope-theta
+"""
+
+_SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?([kKmMgGtT]?)")
+AUTO = -1
+
+
+def size(text: str, what: str) -> int:
+    """A number as `human_readable_int` reads it: `4k` is 4,000 and `4K` 4,096; decimals go with the small letters."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or (match[2] and not match[3].islower()):
+        raise KvcalcError(f"{what}: expected a number such as 4096, 4k (4,000) or 4K (4,096), got {shown(text)}")
+    decimals = match[2] or ""
+    number: int = int(match[1] + decimals) * _SUFFIXES.get(match[3], 1) // 10 ** len(decimals)
+    return number
+
+
+def length(text: str, what: str) -> int:
+    """`--max-model-len`: a size, or the longest that fits."""
+    return AUTO if text.strip().lower() in ("auto", "-1") else size(text, what)
+
+
+def _speculation(text: str, what: str) -> tuple[str, int]:
+    """The method and the number of tokens in `--speculative-config`, which is JSON: they are all that is looked for."""
+    method = re.search(r'"method"\s*:\s*"([\w-]{1,40})"', text)
+    tokens = re.search(r'"num_speculative_tokens"\s*:\s*([0-9]{1,6})\b', text)
+    if tokens is None:
+        raise KvcalcError(f"{what}: expected num_speculative_tokens in it, got {shown(text)}")
+    draft = re.search(r'"model"\s*:\s*"', text)
+    return (method[1] if method else "draft_model" if draft else ""), int(tokens[1])
+
+
+def _layers(text: str, what: str) -> tuple[str, ...]:
+    """Numbers of layers, or `sliding_window`."""
+    layers = tuple(text.split())
+    for layer in layers:
+        if layer != "sliding_window" and not re.fullmatch("[0-9]{1,4}", layer):
+            raise KvcalcError(f"{what}: expected numbers of layers or sliding_window, got {shown(layer)}")
+    return layers
+
+
+def _partition(text: str, what: str) -> tuple[int, ...]:
+    """Layers of each pipeline stage, with commas between."""
+    return tuple(parse_integer(number, what) for number in text.split(","))
+
+
+def _switch(key: str, name: str, *, off: bool = False) -> tuple[Flag, Flag]:
+    """A switch and its `--no-` form; `off`: the switch turns `key` off."""
+    return Flag(key, (f"--{name}",), constant=not off), Flag(key, (f"--no-{name}",), constant=off)
+
+
+FLAGS = Flags(
+    ("vllm serve", "vllm.entrypoints.openai.api_server", "vllm"),
+    (
+        Flag("model", ("--model",), word),
+        Flag("context", ("--max-model-len",), length),
+        Flag("tp", ("--tensor-parallel-size", "-tp"), parse_integer),
+        Flag("pp", ("--pipeline-parallel-size", "-pp"), parse_integer),
+        Flag("dp", ("--data-parallel-size", "-dp"), parse_integer),
+        Flag("dcp", ("--decode-context-parallel-size", "-dcp"), parse_integer),
+        Flag("dtype", ("--dtype",), word),
+        Flag("kv_dtype", ("--kv-cache-dtype",), word),
+        Flag("kv_memory", ("--kv-cache-memory-bytes", "--kv-cache-memory"), size),
+        Flag("utilization", ("--gpu-memory-utilization", "--device-memory-utilization"), Share.parse),
+        Flag("block_size", ("--block-size",), parse_integer),
+        Flag("max_num_seqs", ("--max-num-seqs",), parse_integer),
+        Flag("max_num_batched_tokens", ("--max-num-batched-tokens",), size),
+        Flag("num_gpu_blocks", ("--num-gpu-blocks-override",), parse_integer),
+        Flag("backend", ("--attention-backend",), word),
+        Flag("mamba_cache_mode", ("--mamba-cache-mode",), word),
+        Flag("mamba_cache_dtype", ("--mamba-cache-dtype",), word),
+        Flag("mamba_ssm_cache_dtype", ("--mamba-ssm-cache-dtype",), word),
+        Flag("gdn_backend", ("--gdn-prefill-backend",), word),
+        Flag("kda_backend", ("--kda-prefill-backend",), word),
+        Flag("speculation", ("--speculative-config", "-sc"), _speculation),
+        Flag("method", ("--spec-method", "--speculative-config.method"), word),
+        Flag("speculative", ("--spec-tokens", "--speculative-config.num-speculative-tokens"), parse_integer),
+        Flag("draft_model", ("--spec-model", "--speculative-config.model"), word),
+        Flag("skip_layers", ("--kv-cache-dtype-skip-layers",), _layers, several=True),
+        Flag("prefill_context", ("--prefill-context-parallel-size", "-pcp"), parse_integer),
+        Flag("partition", (), _partition, env=("VLLM_PP_LAYER_PARTITION",)),
+        Flag("replay", ("--use-replayssm",)),
+        *_switch("async_scheduling", "async-scheduling"),
+        *_switch("enable_prefix_caching", "enable-prefix-caching"),
+        Flag("hybrid", ("--disable-hybrid-kv-cache-manager",), constant=False),
+        Flag(
+            "hybrid",
+            ("--no-disable-hybrid-kv-cache-manager",),
+            env=("VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",),
+        ),
+        *_switch("windows", "disable-sliding-window", off=True),
+    ),
+    words=frozenset(f"--{name}" for name in _WORDS.split())
+    | {"-q", "-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc", "-cc", "-ac"},
+    switches=frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-"))
+    | {"-dph", "-dpe", "-dpm", "-ep"},
+    underscores=True,
+)
+
+_OPTIONS = ("tp", "pp", "dp", "dcp")
+_DTYPES = {"half": "fp16", "float16": "fp16", "bfloat16": "bf16", "float": "fp32", "float32": "fp32"}
+_SETTINGS = (
+    "block_size", "max_num_seqs", "max_num_batched_tokens", "num_gpu_blocks", "backend", "mamba_cache_mode",
+    "mamba_cache_dtype", "mamba_ssm_cache_dtype", "gdn_backend", "kda_backend", "async_scheduling",
+    "enable_prefix_caching", "hybrid",
+    "windows", "method", "speculative", "skip_layers", "prefill_context", "replay", "partition",
+)  # fmt: skip
+
+
+def asked(program: str, read: Read, model: Model) -> Asked:
+    """Options of ours, and vLLM's own settings. Without a length, a command takes the model's limit."""
+    values = dict(read.values)
+    options = {name: values[name] for name in _OPTIONS if name in values}
+    knobs = {name: values[name] for name in _SETTINGS if name in values}
+    if "speculation" in values:
+        speculation = values["speculation"]
+        assert isinstance(speculation, tuple)
+        knobs["method"], knobs["speculative"] = speculation
+    elif "draft_model" in values:
+        knobs.setdefault("method", "draft_model")
+    context = values.get("context", "max" if program and model.max_context else None)
+    if context == AUTO:
+        context, knobs["auto_length"] = "max", True
+    if context is not None:
+        options["context"] = context
+    computed = str(values.get("dtype", "auto")).lower()
+    if computed != "auto":
+        if computed not in _DTYPES:
+            raise KvcalcError(f"--dtype: expected auto or one of {', '.join(_DTYPES)}, got {shown(computed)}")
+        knobs["computed"] = dtypes.COMPUTE[_DTYPES[computed]]
+    kept = str(values.get("kv_dtype", "auto")).lower()
+    if kept in PACKED:
+        knobs["packed"] = kept
+    if kept != "auto":
+        options["kv_dtype"] = PACKED.get(kept, kept)
+    elif computed != "auto" and model.kv_dtype is None:
+        options["kv_dtype"] = _DTYPES[computed]
+    utilization, memory = values.get("utilization"), values.get("kv_memory")
+    return Asked(
+        options,
+        knobs,
+        utilization=utilization if isinstance(utilization, Share) else None,
+        kv_memory=memory if isinstance(memory, int) else None,
+    )
+
+
+def model_of(program: str, read: Read) -> str | None:
+    """The word behind `vllm serve`, or --model."""
+    if program.startswith("vllm serve") and read.others:
+        return read.others[0]
+    return model_flag(program, read)

@@ -1,0 +1,36 @@
+"""How tests ask an engine: as the command line does, without it."""
+
+import shlex
+from typing import Any
+
+from kvcalc import library
+from kvcalc.launching import launch
+from kvcalc.preset import model_from_preset
+from kvcalc.request import ask
+from kvcalc.reserving import Capacity, Question, Reservation, reserve
+from kvcalc.sizing import measure
+
+__all__ = ["counted", "reservation"]
+
+
+def reservation(preset: str | dict[str, Any], engine: str, flags: str = "", **options: Any) -> Reservation:
+    """An engine's answer about a preset, by name or as a mapping. Flags that are not known fail the test."""
+    if isinstance(preset, str):
+        model = library.load(preset)
+    else:
+        loaded, problems = model_from_preset(preset, "test-1")
+        assert loaded is not None, problems
+        model = loaded
+    started = launch(engine, shlex.split(flags))
+    assert started.warnings == ()
+    stated = started.engine.asked(started.program, started.read, model)
+    request = ask(model, **{**options, **stated.options})
+    question = Question(request, measure(request).placement, started.version, stated.knobs)
+    return reserve(started.engine, question)
+
+
+def counted(preset: str | dict[str, Any], engine: str, budget: int, flags: str = "", **options: Any) -> Capacity:
+    """What a pool engine counts in a budget for each GPU."""
+    plan = reservation(preset, engine, flags, **options).plan
+    assert plan.capacity is not None
+    return plan.capacity(budget)

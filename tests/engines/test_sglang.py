@@ -1,0 +1,209 @@
+"""SGLang's numbers: its formulas on the models of the maintainers' specs (engines-gpu.md B and D.2), and posted logs."""
+
+from typing import Any
+
+import pytest
+
+from kvcalc.errors import KvcalcError
+
+from .asking import counted, reservation
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("preset", "options", "flags", "tokens", "further"),
+    [
+        # D.2: 40 GiB
+        ("llama3.1-8b", {}, "", 327_680, {}),
+        ("deepseek-v3", {}, "", 611_191, {}),
+        ("deepseek-v3", {}, "--page-size 64", 611_136, {}),
+        ("deepseek-v3.2", {"kv_dtype": "fp8"}, "", 893_504, {}),
+        ("deepseek-v3.2", {}, "", 548_352, {}),
+        ("gpt-oss-20b", {}, "", 970_903, {"swa_tokens": 776_722}),
+        ("qwen3-next-80b", {}, "", 920_754, {"state_slots": 262}),
+        ("qwen3-next-80b", {}, "--mamba-ssm-dtype bfloat16", 921_114, {"state_slots": 513}),
+    ],
+)  # fmt: skip
+def test_tokens_in_forty_gib(
+    preset: str, options: dict[str, Any], flags: str, tokens: int, further: dict[str, int]
+) -> None:
+    """Cells, pages, the window ratio and the pool of states."""
+    found = counted(preset, "sglang", 40 * GIB, flags, **options)
+    assert found.tokens == tokens
+    assert {key: found.values[key] for key in further} == further
+
+
+@pytest.mark.parametrize(
+    ("preset", "options", "cell", "source"),
+    [
+        # (tokens + page) x cell, as the logs have it: Kimi K2.5 2,454,421 tokens in 160.63 GiB, DeepSeek V3 fp8 524,288 in
+        # 17.16 GiB; Qwen3-30B-A3B 1,669,816 in 2 x 76.44 GiB (E330); Qwen2.5-0.5B 20,480 in 2 x 0.12 GiB (E439)
+        ("kimi-k2.5", {}, 61 * 576 * 2, (2_454_421, "160.63")),
+        ("deepseek-v3", {"kv_dtype": "fp8"}, 61 * 576, (524_288, "17.16")),
+        ("qwen3-30b-a3b", {}, 48 * 4 * 256 * 2, (1_669_816, "152.88")),
+        ("qwen2.5-0.5b", {}, 24 * 2 * 128 * 2, (20_480, "0.23")),
+    ],
+)  # fmt: skip
+def test_a_cell_is_what_logs_divide_by(
+    preset: str, options: dict[str, Any], cell: int, source: tuple[int, str]
+) -> None:
+    """The bytes of a token, worked out by hand, agree with the memory that SGLang logs for its tokens."""
+    tokens, logged = source
+    assert f"{(tokens + 1) * cell / GIB:.2f}" == logged
+    assert reservation(preset, "sglang", **options).plan.values["bytes_per_block"] == cell
+
+
+def test_gemma_3_is_sized_as_if_all_layers_were_full() -> None:
+    """Its architecture is on no list of those with windows: 62 layers x 16 x 256 x 2 B a token."""
+    assert counted("gemma3-27b", "sglang", 40 * GIB).tokens == 40 * GIB // (62 * 16 * 256 * 2)
+
+
+@pytest.mark.parametrize(
+    ("vram", "tp", "preset", "fraction"),
+    [
+        # 80 GiB, tp 1, chunk 8,192: 512 + 12,288 + 128 + 2 x 256 + 8 x 58 lengths = 13,904 of 81,920 MiB: 0.830
+        (80 * GIB, 1, "llama3-70b", 830),
+        # 24 GiB, tp 1, chunk 4,096: 512 + 6,144 + 128 + 2 x 48 + 8 x 50 = 7,280 of 24,576: 0.704
+        (24 * GIB, 1, "llama3-8b", 704),
+        # a latent takes 1,536 MiB of graphs: 512 + 12,288 + 1,024 + 2 x 512 + 1,536 = 16,384 of 81,920: 0.8
+        (80 * GIB, 8, "deepseek-v3", 800),
+    ],
+)  # fmt: skip
+def test_the_default_share_of_the_memory(vram: int, tp: int, preset: str, fraction: int) -> None:
+    """R = 512 + 1.5 x chunk + tp x pp / 8 x 1,024 + graphs, in MiB.
+
+    Lengths that are captured: 8 + 14 + 8 + 8 + 12 up to 4,096, then each 512 tokens.
+    """
+    found = reservation(preset, "sglang", tp=tp)
+    share = found.engine.utilization(found.question, vram)
+    assert (share.part, share.of) == (fraction, 1000)
+
+
+def _facts(name: str, layers: str, caches: dict[str, dict[str, Any]], **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "dtype": "bf16",
+        "heads": 16,
+        "layers": layers,
+        "caches": caches,
+        "max_context": 262144,
+        **more,
+    }
+
+
+QWEN35_9B = _facts(
+    "Qwen3.5 9B",
+    "8 x (3 deltanet, full)",
+    {
+        "deltanet": {"k_heads": 16, "k_dim": 128, "v_heads": 32, "v_dim": 128, "conv": 4},
+        "full": {"kv_heads": 4, "head_dim": 256},
+    },
+    model_type="qwen3_5_text",
+)
+GEMMA4_26B = _facts(
+    "Gemma 4 26B A4B",
+    "5 x (5 sliding, full)",
+    {
+        "sliding": {"window": 1024, "kv_heads": 8, "head_dim": 256},
+        "full": {"kv_heads": 2, "head_dim": 512},
+    },
+    model_type="gemma4_text",
+)
+
+
+def test_slots_of_states_as_a_log_has_them() -> None:
+    """engines-gpu.md B.4: Qwen3.5 9B, TP2: 186 slots, 0.10 + 4.38 GB, 327,310 tokens, 2.50 + 2.50 GB.
+
+    187 slots of 24 layers x (3 x 4,096 x 2 B + 16 x 128 x 128 x 4 B) and the tokens of 16,384 B make the budget.
+    """
+    slot = 24 * (3 * 4096 * 2 + 16 * 128 * 128 * 4)
+    found = counted(QWEN35_9B, "sglang", 327_310 * 16_384 + 187 * slot, tp=2)
+    assert (found.values["state_slots"], found.tokens) == (186, 327_310)
+    assert found.log == (
+        "Mamba Cache is allocated. max_mamba_cache_size: 186, conv_state size: 0.10GB, ssm_state size: 4.38GB ",
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 327310, K size: 2.50 GB, V size: 2.50 GB",
+    )
+
+
+def test_windows_as_logs_have_them() -> None:
+    """E364: a cell of 184,320 B for Gemma 4 26B A4B; E437: 70,656 and 56,320 tokens, 0.68 and 5.40 GB of K and of V."""
+    found = counted(GEMMA4_26B, "sglang", 70_656 * 184_320, "--page-size 256")
+    assert (found.tokens, found.values["swa_tokens"]) == (70_656, 56_320)
+    assert found.log == (
+        "Use sliding window memory pool. full_layer_tokens=70656, swa_layer_tokens=56320",
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 70656, K size: 0.68 GB, V size: 0.68 GB",
+        "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 56320, K size: 5.40 GB, V size: 5.40 GB",
+        # 70,912 x 20,480 and 56,576 x 204,800 B
+        "SWAKVPool mem usage: 12.14 GB, swa size: 56320, full size: 70656",
+    )
+
+
+@pytest.mark.parametrize(
+    ("preset", "flags", "slots"),
+    [
+        # _calculate_mamba_ratio: 3, and 2 more to track states beside overlapped scheduling, where the model can
+        ("qwen3-next-80b", "", 5),
+        ("nemotron3-nano-30b", "", 5),
+        ("lfm2-8b-a1b", "", 3),
+        ("qwen3-next-80b", "--disable-overlap-schedule", 3),
+        ("qwen3-next-80b", "--disable-overlap-schedule --page-size 16", 4),
+        ("qwen3-next-80b", "--mamba-radix-cache-strategy no_buffer", 3),
+        ("qwen3-next-80b", "--mamba-radix-cache-strategy extra_buffer_lazy", 4),
+        ("qwen3-next-80b", "--disable-radix-cache", 1),
+    ],
+)
+def test_slots_that_a_running_request_takes(preset: str, flags: str, slots: int) -> None:
+    """How many states SGLang keeps for each running request depends on its strategy for prefixes."""
+    found = reservation(preset, "sglang", flags)
+    states = [charge for charge in found.plan.charges if dict(charge.parts).get("state_bytes")]
+    assert states
+    for charge in states:
+        before, after = charge.steps[-2].bytes, charge.steps[-1].bytes
+        assert after == slots * before
+
+
+@pytest.mark.parametrize(
+    ("preset", "flags", "options", "cell"),
+    [
+        # int(cell x draft layers / layers): GLM 4.6, 92 + 1 layers of 8 x 256 x 2 B; DeepSeek V3, 61 + 1 of 1,152 B
+        ("glm4.6", "--speculative-algorithm EAGLE", {}, 93 * 8 * 256 * 2),
+        ("deepseek-v3", "--speculative-algorithm NEXTN", {}, 62 * 1152),
+        # latents and index keys apart: 61 + 1 of 1,152 and of 132 B
+        ("deepseek-v3.2", "--speculative-algorithm EAGLE", {}, 62 * (1152 + 132)),
+        ("deepseek-v3.2", "", {"kv_dtype": "fp8"}, 61 * (656 + 132)),
+        # TensorRT-LLM's kernels keep fp8 latents without scales; e5m2 has none either
+        ("deepseek-v3.2", "--dsa-prefill-backend trtllm", {"kv_dtype": "fp8"}, 61 * (576 + 132)),
+        ("deepseek-v3.2", "--dsa-decode-backend flashmla_kv", {"kv_dtype": "fp8"}, 61 * (656 + 132)),
+    ],
+)
+def test_cells_with_drafts_and_formats(preset: str, flags: str, options: dict[str, Any], cell: int) -> None:
+    """Bytes of a token over all layers, from the formulas of pool_configurator.py with each model's numbers."""
+    values = reservation(preset, "sglang", flags, **options).plan.values
+    block, width = values["block_size"], values["bytes_per_block"]
+    assert isinstance(block, int)
+    assert width == block * cell
+
+
+@pytest.mark.parametrize(
+    ("preset", "flags", "words"),
+    [
+        ("deepseek-v3", "--enable-dp-attention", "--enable-dp-attention"),
+        ("deepseek-v3", "--tp 8 --dcp-size 2", "--dcp"),
+        ("llama3.1-8b", "--speculative-algorithm EAGLE3 --speculative-draft-model-path x/y", "layers of the draft"),
+        ("llama3.1-8b", "--speculative-algorithm DFLASH", "DFLASH"),
+        ("gpt-oss-20b", "--disable-radix-cache --max-running-requests 64", "--disable-radix-cache"),
+        ("deepseek-v4-flash", "", "compressed caches"),
+    ],
+)
+def test_rules_that_were_not_read_are_refused(preset: str, flags: str, words: str) -> None:
+    """One line that names what kvcalc cannot size."""
+    with pytest.raises(KvcalcError) as refused:
+        reservation(preset, "sglang", flags)
+    assert words in refused.value.message
+
+
+def test_the_last_stages_hold_the_layers_that_are_left_over() -> None:
+    """61 latents on four stages: 15, 15, 15 and 16 (`get_pp_indices`)."""
+    charges = reservation("deepseek-v3", "sglang", pp=4).plan.charges
+    assert [charge.copies for charge in charges] == [15, 15, 15, 16]

@@ -1,0 +1,128 @@
+"""The lines of a log that matter, whatever stands around them, and however hostile the rest is."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kvcalc.logs.text import LONGEST_LINE, MOST_LINES, MarkedLine, Marks, marked_lines
+
+MARKS = Marks(("engine starts",), ("cache size:",), ("page of",))
+LINE = "INFO cache size: 12,345 tokens"
+
+
+def found(log: bytes, marks: Marks = MARKS) -> list[MarkedLine]:
+    return list(marked_lines(io.BytesIO(log), marks))
+
+
+WRAPPED = {
+    "plain": LINE,
+    "carriage returns": LINE + "\r",
+    "a progress bar before it": f"Loading:  10%|#   |\rLoading: 100%|####|\r{LINE}",
+    "docker compose": f"\x1b[36mvllm-1  | \x1b[0m{LINE}",
+    "a coloured word in it": LINE.replace("cache", "\x1b[01;31m\x1b[Kcache\x1b[m\x1b[K"),
+    "a hyperlink's title": f"\x1b]0;title\x07{LINE}",
+    "containerd": f"2026-04-19T12:09:28.974563812Z stderr F {LINE}",
+    "systemd": f"Oct 01 05:19:31 host vllm[394624]: {LINE}",
+    "docker": json.dumps({"log": LINE + "\n", "stream": "stderr", "time": "2026-04-19T12:09:28Z"}),
+    "a logger of JSON": json.dumps({"level": "INFO", "message": LINE, "extra": {"pid": 1}}),
+    "both": json.dumps({"kubernetes": {"pod": "a-0"}, "log": json.dumps({"message": LINE})}),
+    "JSON behind a name": "a-0 vllm " + json.dumps({"message": LINE}),
+    "escaped colours": json.dumps({"log": f"\x1b[0;36m(EngineCore pid=9)\x1b[0;0m {LINE}\n"}),
+}
+
+
+@pytest.mark.parametrize("wrapped", WRAPPED.values(), ids=WRAPPED)
+def test_what_stands_around_a_line_is_taken_off(wrapped: str) -> None:
+    """Containers, collectors and terminals change nothing in what an engine said, and not where it stands."""
+    lines = found(f"first\nsecond\n{wrapped}\nlast\n".encode())
+    assert [(line.number, LINE in line.text, "\x1b" in line.text) for line in lines] == [(3, True, False)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_encodings(encoding: str) -> None:
+    """PowerShell writes UTF-16, and editors a mark in front."""
+    assert [line.number for line in found(f"first\n{LINE}\n".encode(encoding))] == [2]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5, 9])
+def test_a_log_may_begin_and_end_anywhere(cut: int) -> None:
+    """A line that is whole counts even if the ones around it are cut."""
+    log = f"0123456789\n{LINE}\n0123456789\n".encode()
+    assert [line.text for line in found(log[cut : len(log) - cut])] == [LINE]
+    assert [line.text for line in found(LINE.encode())] == [LINE]
+
+
+def test_lines_are_numbered_over_all_pieces() -> None:
+    """Numbers count from the start of a log of several megabytes."""
+    filler = b"a request was answered\n" * 300_000
+    assert [line.number for line in found(filler + LINE.encode() + b"\n" + filler + LINE.encode())] == [
+        300_001,
+        600_002,
+    ]
+
+
+def test_facts_are_looked_for_near_a_start() -> None:
+    """Far from an engine's start only what it counts is looked for, and behind the next start all again."""
+    filler = b"a request was answered\n" * 1_000_000
+    near = f"a page of it\n{LINE}\n".encode()
+    lines = found(near + filler + near + filler + b"engine starts\n" + near)
+    texts = ["a page of it", LINE]
+    assert [line.text for line in lines] == [*texts, LINE, "engine starts", *texts]
+
+
+@pytest.mark.parametrize(
+    "log",
+    [b"", b"\0" * 3_000_000, bytes(range(256)) * 10_000, b"\xff\xfe" + b"\xd8" * 99_999, b"\n" * 100_000, b"x" * 5_000_000,
+     b"\x1b[" * 500_000, b'{"' * 30_000, b"\x1f\x8b\x08\0" * 50_000],
+    ids=["empty", "zeros", "all bytes", "half of UTF-16", "empty lines", "one line", "escapes", "braces", "like gzip"],
+)  # fmt: skip
+def test_what_is_no_log_has_no_lines(log: bytes) -> None:
+    """Nothing is found in what is no text, and nothing fails."""
+    assert found(log) == []
+
+
+def test_a_line_without_an_end_is_cut() -> None:
+    """Of a line of megabytes only the beginning is read, and the next line counts as the next."""
+    beginning, late = f"{LINE} ".encode(), b" cache size: 9"
+    lines = found(beginning + b"x" * 5_000_000 + late + b"\n" + LINE.encode() + b"\n")
+    assert [(line.number, line.text[: len(LINE)]) for line in lines] == [(1, LINE), (2, LINE)]
+    assert max(len(line.text) for line in lines) <= LONGEST_LINE
+
+
+def test_deep_json_is_text() -> None:
+    """Braces without end are no reason to fail."""
+    deep = '{"a":' * 10_000 + f'"{LINE}"' + "}" * 10_000
+    assert [line.number for line in found(deep.encode())] == [1]
+
+
+def test_marks_without_end_are_bounded() -> None:
+    """A log of nothing but marks is left after a bounded number of them."""
+    assert len(found(f"{LINE}\n".encode() * (MOST_LINES + 5))) == MOST_LINES
+
+
+CHILD = """\
+import re, sys
+from kvcalc.cli.main import run
+status = run(["check", sys.argv[1], "-q"])
+peak = re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())
+print(status, int(peak[1]) // 1024, file=sys.stderr)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read where Linux shows it")
+@pytest.mark.parametrize("filler", [b"a request was answered\n", b"x"], ids=["lines", "one line"])
+def test_memory_does_not_grow_with_the_log(tmp_path: Path, filler: bytes) -> None:
+    """A log of 100 MB, of lines or of one, takes less than 100 MB of memory (bench/check_log.py measures the time)."""
+    log, start = tmp_path / "large.log", (Path(__file__).parent / "vllm-llama3.3-70b.log").read_bytes()
+    with log.open("wb") as file:
+        for _ in range(100):
+            file.write(filler * (1_000_000 // len(filler)))
+        file.write(b"\n" + start)
+    done = subprocess.run([sys.executable, "-c", CHILD, str(log)], capture_output=True, text=True, check=True)
+    status, memory = map(int, done.stderr.splitlines()[-1].split())
+    assert (done.stdout, status) == ("match\n", 0)
+    assert memory < 100
