@@ -12,7 +12,7 @@ from kvcalc.engines._transformers_versions import Version
 from kvcalc.errors import KvcalcError
 from kvcalc.explain import cache_name
 from kvcalc.formula import Widths
-from kvcalc.model import Cache, Compressed, Indexer, Model, Recurrent
+from kvcalc.model import Cache, Compressed, Indexer, Model, Recurrent, Shared
 from kvcalc.request import Request
 from kvcalc.reserving import Question
 
@@ -100,6 +100,8 @@ def run_of(question: Question) -> Run:
     decoded = min(settings.max_new_tokens, request.context - 1)
     quantised = None if habits.own else quantised_of(request, settings, version, decoded)
     static = settings.cache_implementation == "static" and not habits.own
+    if not static and model.model_type in version.forgetful and not _shares(model):
+        habits = habits._replace(windows=False)
     if settings.no_config and not habits.own:
         _refuse(model, "a DynamicCache() without a config", Indexer, Recurrent, Compressed)
     if static and not habits.static:
@@ -120,6 +122,10 @@ def run_of(question: Question) -> Run:
         max(request.context, settings.max_cache_len) if static else None,
         quantised,
     )
+
+
+def _shares(model: Model) -> bool:
+    return any(isinstance(cache, Shared) for cache in model.distinct_caches)
 
 
 def _dtype(request: Request, settings: Settings, quantised: Quantised | None) -> DType:

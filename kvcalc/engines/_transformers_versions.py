@@ -18,6 +18,7 @@ class Version(NamedTuple):
     layers share is kept a second time. `whole_chunks`: several tokens at once are quantised as soon as they would fill
     the residual. `fp8`: QuantizedCache has that backend. `nothing`: the class of layers that cache nothing.
     `wider`: model types whose window is W tokens beside the query, which is itself among the W tokens of others.
+    `forgetful`: model types with layers that may share, whose windows a DynamicCache is not told of where none does.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Version(NamedTuple):
     fp8: bool = True
     nothing: str | None = None
     wider: frozenset[str] = frozenset({"mimo_v2_flash"})
+    forgetful: frozenset[str] = frozenset()
 
 
 # Each difference was seen in what both versions beside it allocate for the same small models.
@@ -39,7 +41,8 @@ _GROUPED = _BEFORE._replace(fp8=False)  # 5.21: cache_utils.py, Fp8QuantizedLaye
 # 5.20: QuantizedLayer.update; configuration_mimo_v2_flash.py, sliding_window_size
 _TOKENS = _GROUPED._replace(whole_chunks=False, wider=frozenset())
 _EXPANDED = _TOKENS._replace(compressed=False)  # 5.15: modeling_deepseek_v3.py
-_SAME_STATES = _EXPANDED._replace(float_states=_ALWAYS)  # 5.14: LinearAttentionLayer.lazy_initialization
+# 5.14: LinearAttentionLayer.lazy_initialization; DynamicCache.__init__, where `layer_types[:-0]` was no layer at all
+_SAME_STATES = _EXPANDED._replace(float_states=_ALWAYS, forgetful=frozenset({"gemma3n_text", "gemma4_text"}))
 _COPIES = _SAME_STATES._replace(shared_copies=True)  # 5.6: modeling_gemma3n.py, shared_layers
 # 5.5: one class for the states of all models, where each had its own (MambaCache, Lfm2HybridConvCache, ...).
 _OWN_STATES = _COPIES._replace(

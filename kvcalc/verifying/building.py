@@ -18,11 +18,15 @@ from kvcalc.preset import model_from_preset
 from kvcalc.sources.config.language import language_part
 from kvcalc.sources.config.reader import preset_from_config
 from kvcalc.verifying.expressing import READ_ONCE, RESTATED, class_type, config_of
+from kvcalc.versions import parse
 
 __all__ = ["Versions", "attempt", "config_of_file", "config_of_model", "installed", "on_meta"]
 
 # Keys of a file that say how to load and compute, and need other packages or weights.
 _HOW = ("_attn_implementation", "attn_implementation", "auto_map", "experts_implementation", "quantization_config")
+
+_EXTRA = "pip install 'kvcalc[verify]'"
+_OLDEST = (5, 6)  # from which on configurations are dataclasses, whose fields tell what a class knows
 
 _DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 
@@ -41,8 +45,18 @@ def installed() -> Versions:
         with _quiet():
             import torch
             import transformers
-    except ImportError:
-        raise KvcalcError("verify: torch and transformers are not installed: pip install 'kvcalc[verify]'") from None
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and error.name in {"torch", "transformers"}:
+            raise KvcalcError(
+                "verify: torch and transformers are not installed: pip install 'kvcalc[verify]'"
+            ) from None
+        text = escape(" ".join(str(error).split()))[:200]
+        raise KvcalcError(f"verify: transformers cannot be imported: {text}", _EXTRA) from error
+    if parse(transformers.__version__, "verify") < _OLDEST:
+        raise KvcalcError(
+            f"verify: expected transformers 5.6 or later, got {transformers.__version__}",
+            "pip install 'kvcalc[verify]'",
+        )
     transformers.logging.set_verbosity(transformers.logging.CRITICAL)
     return Versions(torch.__version__, transformers.__version__)
 

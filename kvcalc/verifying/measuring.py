@@ -114,11 +114,21 @@ def _layers(model: Any, cache: Any) -> list[dict[str, Any]]:
     for at, state in enumerate(getattr(cache, "linear_cache", ())):  # MiniMax Text keeps states beside the layers
         found += [{} for _ in range(at + 1 - len(found))]
         found[at] |= dict(_named("state", state))
-    for at, layer in enumerate(getattr(model, "layers", ())):  # Recurrent Gemma keeps them on its modules
-        for module in layer.modules():
-            for name in ("conv1d_state", "recurrent_states"):
-                found[at] |= dict(_named(name, getattr(module, name, None)))
+    for at, layer in enumerate(getattr(model, "layers", ())):
+        if states := _on_modules(layer):
+            found[at] |= states
     return found
+
+
+def _on_modules(layer: Any) -> dict[str, Any]:
+    """States that Recurrent Gemma keeps on the modules of a layer."""
+    names = ("conv1d_state", "recurrent_states")
+    return {
+        name: state
+        for module in layer.modules()
+        for name in names
+        if (state := getattr(module, name, None)) is not None
+    }
 
 
 def _tensors(layer: Any) -> Iterator[tuple[str, Any]]:

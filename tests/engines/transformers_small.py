@@ -65,6 +65,10 @@ SMALL = (
     Small({"model_type": "gemma3n_text", **HEADS, "layers": "4 sliding, full, sliding, 3 shared:sliding, shared:full",
            "caches": {"sliding": {"window": 16}}},
           {"4.57.6": (34304, 31488), "5.5.4": (34304, 31488), "5.6.2": (30208, 31488), "5.23.0": (30208, 31488)}),
+    # Before 5.14 a model of these types without shared layers had a cache that knew of no windows.
+    Small({"model_type": "gemma4_text", **HEADS, "layers": "sliding, full", "caches": {"sliding": {"window": 16}}},
+          {"5.5.4": (22016, 22016), "5.6.0": (22016, 22016), "5.13.0": (22016, 22016), "5.14.0": (14848, 15104),
+           "5.23.0": (14848, 15104)}),
     Small({"model_type": "gpt_neo", "heads": 4, "kv_heads": 4, "head_dim": 16, "layers": "full, sliding",
            "caches": {"sliding": {"window": 16}}},
           {"4.57.6": (44032, 44032), "5.23.0": (44032, 44032)}),

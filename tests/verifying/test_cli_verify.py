@@ -5,6 +5,7 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -62,6 +63,14 @@ def test_without_the_extra(missing: str, monkeypatch: pytest.MonkeyPatch, refuse
     monkeypatch.setitem(sys.modules, missing, None)
     line = "verify: torch and transformers are not installed: pip install 'kvcalc[verify]'"
     assert refused("verify", "gpt2") == (line, "")
+
+
+def test_an_old_transformers(monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
+    """A transformers that is too old, or cannot be imported itself, is told from a missing one."""
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__="2.13.0"))
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(__version__="4.57.6"))
+    hint = "  hint: pip install 'kvcalc[verify]'"
+    assert refused("verify", "gpt2") == ("verify: expected transformers 5.6 or later, got 4.57.6", hint)
 
 
 def test_equal(answers: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
