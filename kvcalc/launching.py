@@ -247,7 +247,7 @@ def _place(name: str) -> str:
 
 
 def _such_as() -> str:
-    programs = " or ".join(engine.flags.programs[0] for engine in all_engines() if engine.flags.programs)
+    programs = ", ".join(engine.flags.programs[0] for engine in all_engines() if engine.flags.programs)
     return f"such as {programs}; before flags alone, name the engine: --engine NAME"
 
 

@@ -8,7 +8,7 @@ from kvcalc import dtypes
 from kvcalc.engines._vllm_formats import PACKED
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.fitting import Share
-from kvcalc.flags import Flag, Flags, Read, word
+from kvcalc.flags import Flag, Flags, Image, Read, word
 from kvcalc.model import Model
 from kvcalc.reserving import Asked, model_flag
 from kvcalc.units import parse_integer
@@ -177,6 +177,7 @@ FLAGS = Flags(
     switches=frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-"))
     | {"-dph", "-dpe", "-dpm", "-ep"},
     underscores=True,
+    images=(Image("vllm/vllm-openai", "vllm serve"),),  # docker/Dockerfile; older: the module
 )
 
 _OPTIONS = ("tp", "pp", "dp", "dcp")

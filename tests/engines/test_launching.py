@@ -12,15 +12,13 @@ import pytest
 import kvcalc
 from kvcalc.cli.main import run
 from kvcalc.errors import KvcalcError
-from kvcalc.flags import Flag, Flags, Image, word
-from kvcalc.launching import Launch, launch
+from kvcalc.launching import Launch, all_engines, launch
 from kvcalc.manifests import read as read_text
 from kvcalc.request import ask
-from kvcalc.reserving import Asked, Engine, Plan, Question, reserve
+from kvcalc.reserving import Question, reserve
 from kvcalc.scripts import Command
 from kvcalc.sizing import measure
 from kvcalc.starting import Started, find
-from kvcalc.units import parse_integer
 
 from .launch_lines import COMMANDS, TEXTS, Line
 
@@ -61,17 +59,7 @@ def test_texts_of_real_deployments(line: Line) -> None:
     check(line, pasted(line.text, *line.chosen, engine=line.engine))
 
 
-# vLLM, SGLang and TensorRT-LLM as far as it takes to find them: programs, images and a few flags.
-def stub(name: str, flags: Flags) -> Engine:
-    return Engine(name, (), lambda _: Plan(()), (), flags, lambda *_: Asked())
-
-
-ENGINES = (
-    stub("vllm", Flags(("vllm serve", "vllm.entrypoints.openai.api_server"), (Flag("model", ("--model",), word),),
-                       images=(Image("vllm/vllm-openai", "vllm serve"),))),
-    stub("sglang", Flags(("sglang serve", "sglang.launch_server"), (Flag("tp", ("--tp",), parse_integer),))),
-    stub("tensorrt-llm", Flags(("trtllm-serve",))),
-)  # fmt: skip
+ENGINES = all_engines()
 
 # (text, program, the first words behind it, version)
 OTHERS = [
@@ -373,13 +361,7 @@ def test_a_tag_may_name_the_version(image: str, version: str | None) -> None:
 )
 def test_other_images_are_not_taken_for_an_engine_s(image: str) -> None:
     """A name must be the whole of its part of a path."""
-    assert [*find(Command((), {}, "", image), kvcalc_engines(), strict=True)] == []
-
-
-def kvcalc_engines() -> list[Engine]:
-    from kvcalc.launching import all_engines
-
-    return all_engines()
+    assert [*find(Command((), {}, "", image), ENGINES, strict=True)] == []
 
 
 def test_flags_alone_are_not_searched_for_programs() -> None:
@@ -473,7 +455,8 @@ def test_hostile_words_end_in_one_line(monkeypatch: pytest.MonkeyPatch, refused:
 def test_a_started_command_knows_its_engine() -> None:
     """The same words, found behind words that run others and in front of words of their own."""
     found = [*find(Command(("sudo", "-u", "x", "A=1", "vllm", "serve", "m", "-q")), ENGINES, strict=True)]
-    expected = Started(ENGINES[0], "vllm serve", ("m", "-q"), {"A": "1"})
+    vllm = next(engine for engine in ENGINES if engine.name == "vllm")
+    expected = Started(vllm, "vllm serve", ("m", "-q"), {"A": "1"})
     assert found == [expected]
 
 
