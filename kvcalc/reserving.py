@@ -20,7 +20,7 @@ from kvcalc.versions import Version
 
 __all__ = [
     "Asked", "Capacity", "Charge", "Difference", "Engine", "Held", "Plan", "Question", "Reservation", "Rule",
-    "Step", "held", "reserve", "without_tp",
+    "Step", "held", "reserve",
 ]  # fmt: skip
 
 
@@ -226,12 +226,6 @@ def _groups(question: Question) -> tuple[Group, ...]:
         for cache, whole in zip(placed.caches, layer, strict=True):
             counts[placed.stage, cache, whole] += 1
     return tuple((*key, copies) for key, copies in counts.items())
-
-
-def without_tp(question: Question, engine: str) -> None:
-    """Refuse to split heads where an engine's rule for it was not read."""
-    if question.request.layout.tp > 1:
-        raise KvcalcError(f"--tp: no rule for splitting the heads of a cache in {engine} is known", "use --pp or --dp")
 
 
 class Difference(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kvcalc import dtypes
 from kvcalc.engines._sglang_cells import ratio_of, state_bytes, token_bytes, windowed
-from kvcalc.engines._stages import restaged
+from kvcalc.engines._spread import restaged
 from kvcalc.engines.sglang import stages_of
 from kvcalc.logform import Expected, Found, LogForm, Printed, Run, Said, Variation, line, plain
 from kvcalc.model import Attention, Cache, Recurrent, Shared

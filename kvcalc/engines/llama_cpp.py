@@ -9,8 +9,9 @@ from kvcalc.engines._llama_context import MOST_SEQUENCES, Context, context_of
 from kvcalc.engines._llama_flags import FLAGS, asked, model_of, stored
 from kvcalc.engines._llama_log import log_lines
 from kvcalc.engines._llama_versions import VERSIONS
+from kvcalc.engines._spread import without_tp
 from kvcalc.model import Attention, Indexer, Latent
-from kvcalc.reserving import Engine, Held, Plan, Question, held, without_tp
+from kvcalc.reserving import Engine, Held, Plan, Question, held
 
 __all__ = ["ENGINE", "plan"]
 

@@ -7,10 +7,11 @@ from kvcalc.engines._mlx_caches import Pair, Run, pair_of, state_bytes
 from kvcalc.engines._mlx_flags import FLAGS, Settings, asked, settings, stored
 from kvcalc.engines._mlx_growth import moments
 from kvcalc.engines._mlx_models import EXACT, Family, family_of
+from kvcalc.engines._spread import without_tp
 from kvcalc.errors import KvcalcError
 from kvcalc.explain import cache_name
 from kvcalc.model import Attention, Cache, Indexer, Latent, Model, Recurrent, Shared
-from kvcalc.reserving import Charge, Engine, Held, Plan, Question, Rule, Step, held, without_tp
+from kvcalc.reserving import Charge, Engine, Held, Plan, Question, Rule, Step, held
 from kvcalc.units import many
 
 __all__ = ["ENGINE"]

@@ -9,8 +9,9 @@ from kvcalc.engines._ollama_flags import FLAGS, asked, model_of, stored
 from kvcalc.engines._ollama_names import preset_of
 from kvcalc.engines._ollama_own import plan_of_its_own
 from kvcalc.engines._ollama_versions import VERSIONS, Version
+from kvcalc.engines._spread import without_tp
 from kvcalc.errors import KvcalcError
-from kvcalc.reserving import Engine, Plan, Question, without_tp
+from kvcalc.reserving import Engine, Plan, Question
 
 __all__ = ["ENGINE", "server_question"]
 

@@ -9,7 +9,7 @@ from kvcalc.engines._sglang_cells import draft_layers, state_bytes, token_bytes,
 from kvcalc.engines._sglang_flags import FLAGS, asked, model_of
 from kvcalc.engines._sglang_memory import utilization
 from kvcalc.engines._sglang_pool import Pool, pool_of
-from kvcalc.engines._stages import restaged
+from kvcalc.engines._spread import restaged
 from kvcalc.errors import KvcalcError
 from kvcalc.explain import cache_name
 from kvcalc.formula import attention_tokens, size

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
+from kvcalc.engines._spread import without_tp
 from kvcalc.engines._transformers_flags import FLAGS, asked, model_of
 from kvcalc.engines._transformers_layers import cache_class, layer_classes
 from kvcalc.engines._transformers_run import Run, run_of
@@ -15,7 +16,7 @@ from kvcalc.engines._transformers_versions import VERSIONS
 from kvcalc.explain import cache_name
 from kvcalc.formula import size
 from kvcalc.model import Attention, Compressed, Layer, Recurrent, Shared, Stored
-from kvcalc.reserving import Charge, Engine, Plan, Question, Rule, Step, without_tp
+from kvcalc.reserving import Charge, Engine, Plan, Question, Rule, Step
 from kvcalc.units import many
 
 __all__ = ["ENGINE"]

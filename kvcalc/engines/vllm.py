@@ -5,7 +5,7 @@ to 0.30.0.
 """
 
 from kvcalc.engines import _vllm_flags as flags
-from kvcalc.engines._stages import restaged
+from kvcalc.engines._spread import restaged
 from kvcalc.engines._vllm_charges import charges
 from kvcalc.engines._vllm_formats import PACKED
 from kvcalc.engines._vllm_layout import Laid, lay, longest, stages_of

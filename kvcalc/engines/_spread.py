@@ -1,10 +1,11 @@
-"""Pipeline stages as an engine cuts them, where that is not our own way."""
+"""How an engine spreads a model, where that is not our own way: pipeline stages, and no tensor parallelism."""
 
 from collections.abc import Sequence
 
+from kvcalc.errors import KvcalcError
 from kvcalc.reserving import Question
 
-__all__ = ["restaged"]
+__all__ = ["restaged", "without_tp"]
 
 
 def restaged(question: Question, sizes: Sequence[int]) -> Question:
@@ -15,3 +16,9 @@ def restaged(question: Question, sizes: Sequence[int]) -> Question:
         return question
     moved = tuple(placed._replace(stage=stage) for placed, stage in zip(layers, stages, strict=True))
     return question._replace(placement=question.placement._replace(layers=moved), groups=())
+
+
+def without_tp(question: Question, engine: str) -> None:
+    """Refuse to split heads where an engine's rule for it was not read."""
+    if question.request.layout.tp > 1:
+        raise KvcalcError(f"--tp: no rule for splitting the heads of a cache in {engine} is known", "use --pp or --dp")
