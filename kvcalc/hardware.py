@@ -1,4 +1,4 @@
-"""An accelerator: its memory, and what engines choose kernels by."""
+"""An accelerator: its memory, what it moves and computes in a second, and what engines choose kernels by."""
 
 from typing import NamedTuple
 
@@ -6,15 +6,25 @@ __all__ = ["Card"]
 
 
 class Card(NamedTuple):
-    """`memory` is what the runtime reports, in bytes; `capability` is CUDA's, None for other makers' cards.
+    """One device. `memory` is what the runtime reports, in bytes; `capability` is CUDA's, None for other makers' cards.
 
-    Not the marketing size: an H100 of 80 GB reports 79.18 GiB.
+    Not the marketing size: an H100 of 80 GB reports 79.18 GiB. Rates are peaks, None where not published: `bandwidth`
+    and `link` in bytes a second (`link` between devices of one machine, in one direction), `flops16` and `flops8` in
+    operations a second of dense matrices with 16-bit and with fp8 elements. `machine` devices stand in one machine.
     """
 
     name: str
     label: str
     memory: int
     capability: tuple[int, int] | None = None
+    vendor: str = ""
+    bandwidth: int | None = None
+    flops16: int | None = None
+    flops8: int | None = None
+    bf16: bool = True
+    link: int | None = None
+    machine: int = 8
+    price: float | None = None  # an hour, from a user's own file; none is shipped
 
     @property
     def generation(self) -> int | None:
