@@ -17,7 +17,7 @@ ORDER = (
     ("formula",),
     ("sharding", "hardware"),
     ("request", "weights"),
-    ("sizing",),
+    ("flops", "sizing"),
     ("fitting",),
     ("variables",),
     ("notation", "reading", "scripts", "yamlfile"),
