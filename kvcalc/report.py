@@ -15,12 +15,14 @@ __all__ = [
     "Cell",
     "Count",
     "EnginePart",
+    "Gauge",
     "Part",
     "Report",
     "Section",
     "group_rows",
     "model_facts",
     "size_report",
+    "without_gauges",
 ]
 
 
@@ -44,7 +46,18 @@ class Count(NamedTuple):
         return format_tokens(self.number) if self.short else f"{self.number:,}"
 
 
-Cell = str | Bytes | Count
+class Gauge(NamedTuple):
+    """An amount as a bar beside those of the other rows: `whole` is the longest of them, `limit` a mark in it.
+
+    For terminals alone: what is read by programs, or has a chart, leaves the column out.
+    """
+
+    amount: int | None
+    whole: int
+    limit: int | None = None
+
+
+Cell = str | Bytes | Count | Gauge
 
 
 class Section(NamedTuple):
@@ -59,6 +72,15 @@ class Section(NamedTuple):
     rows: list[tuple[Cell, ...]]
     keys: bool = False
     drop: tuple[int, ...] = ()
+
+
+def without_gauges(section: Section) -> Section:
+    """The section without its columns of bars."""
+    kept = [i for i in range(len(section.columns)) if not any(isinstance(row[i], Gauge) for row in section.rows)]
+    if len(kept) == len(section.columns):
+        return section
+    rows = [tuple(row[i] for i in kept) for row in section.rows]
+    return section._replace(columns=tuple(section.columns[i] for i in kept), rows=rows)
 
 
 class Part(NamedTuple):

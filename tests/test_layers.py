@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "kvcalc"
 ORDER = (
     ("errors", "verbs", "version"),
     ("units",),
-    ("dtypes",),
+    ("charts", "dtypes"),
     ("model",),
     ("formula",),
     ("sharding", "hardware"),

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from kvcalc.report import Cell, Count, Report, Section
+from kvcalc.report import Cell, Count, Gauge, Report, Section
 from kvcalc.units import Units, format_bytes
 
 __all__ = ["cell_texts", "render"]
@@ -64,5 +64,7 @@ def cell_texts(cell: Cell, units: Units) -> tuple[str, str] | str:
         return cell
     if isinstance(cell, Count):
         return cell.text
+    if isinstance(cell, Gauge):
+        return ""
     human, exact = format_bytes(cell.amount, units), f"{cell.amount:,} B"
     return (human, "") if human == exact else (human, exact)

@@ -1,6 +1,6 @@
 """Tab-separated lines for pipes: no box, nothing cut, each amount once for people and once as a number."""
 
-from kvcalc.report import Bytes, Cell, Count, Report, Section
+from kvcalc.report import Bytes, Cell, Count, Gauge, Report, Section, without_gauges
 from kvcalc.units import Units, format_bytes
 
 __all__ = ["render"]
@@ -19,6 +19,7 @@ def render(report: Report, units: Units) -> str:
 
 def _section(section: Section, units: Units) -> list[str]:
     """The rows, under their headings where there are any. A column of amounts takes two fields in every row."""
+    section = without_gauges(section)
     wide = [any(isinstance(row[i], Bytes) for row in section.rows) for i in range(len(section.columns))]
     lines = []
     if any(section.columns):
@@ -34,6 +35,8 @@ def _cell(cell: Cell, units: Units, *, wide: bool) -> str:
             return f"{format_bytes(amount, units)}\t{amount}"
         case Count(number=number):
             text = "no limit" if number is None else str(number)
+        case Gauge():
+            text = ""
         case _:
             text = cell
     return f"{text}\t" if wide else text
