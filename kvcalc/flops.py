@@ -139,9 +139,13 @@ class Flops(NamedTuple):
 
     def with_cache(self, prompt: int, output: int) -> int:
         """FLOPs of a prompt and `output` new tokens. The prompt's pass yields the first of them."""
+        return self.prompt(prompt) + self.decoding(prompt, output)
+
+    def decoding(self, prompt: int, output: int) -> int:
+        """FLOPs of all new tokens but the first, with the cache."""
         last = prompt + output - 1
         seen = sum(term.each * (term.seen.prefix(last) - term.seen.prefix(prompt)) for term in self.decode)
-        return self.prompt(prompt) + self.linear * (output - 1) + seen
+        return self.linear * (output - 1) + seen
 
     def without_cache(self, prompt: int, output: int) -> int:
         """FLOPs of the same if every new token computes its whole prefix again."""
