@@ -124,10 +124,8 @@ def _shares(mean: float, u: float) -> tuple[tuple[float, float], ...]:
         return ((mean, 1.0),)
     points = [step / 2 for step in range(-19, 8)]
     shares = [exp(x - exp(x)) / 2 for x in points]
-    return tuple(
-        (mean * exp(u * x) / gamma(1 + u), share)
-        for x, share in zip(points, [shares[0] + rest, *shares[1:]], strict=True)
-    )
+    shares[0] += 1 - sum(shares)  # all that lies below
+    return tuple((mean * exp(u * x) / gamma(1 + u), share) for x, share in zip(points, shares, strict=True))
 
 
 def sampled(requests: Iterable[tuple[int, int]], words: str = "as sampled") -> Lengths:
