@@ -6,7 +6,7 @@ from math import exp, gamma, lgamma, log, sqrt
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError, shown
-from kvcalc.units import MOST_TOKENS
+from kvcalc.units import MOST_TOKENS, parse_tokens
 
 __all__ = ["Z99", "Length", "Lengths", "dispersion", "lengths", "p99", "safe_batch", "sampled", "split"]
 
@@ -28,6 +28,12 @@ class Length(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.mean:g}" if self.p95 is None else f"{self.mean:g}/{self.p95:g}"
+
+    @classmethod
+    def parse(cls, text: str, what: str) -> "Length":
+        """`1155`, or `1155/4083` with the 95th percentile; `what` names the option in errors."""
+        mean, slash, p95 = text.partition("/")
+        return cls(parse_tokens(mean, what), parse_tokens(p95, what) if slash else None)
 
 
 class Lengths(NamedTuple):
