@@ -27,7 +27,7 @@ class Length(NamedTuple):
     p95: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.mean:g}" if self.p95 is None else f"{self.mean:g}/{self.p95:g}"
+        return f"{self.mean:.12g}" if self.p95 is None else f"{self.mean:.12g}/{self.p95:.12g}"
 
     @classmethod
     def parse(cls, text: str, what: str) -> "Length":
