@@ -4,13 +4,10 @@ from collections.abc import Callable
 from math import ceil
 from typing import NamedTuple
 
-from kvcalc.errors import KvcalcError
-from kvcalc.hardware import Card
 from kvcalc.roofline import Clock, Demand, Machine, Resource, Shares, clock, wait95
-from kvcalc.sharding import Layout
 from kvcalc.workload import Lengths, p99
 
-__all__ = ["Load", "Margins", "Replica", "machine_of", "replicas", "serve"]
+__all__ = ["Load", "Margins", "Replica", "replicas", "serve"]
 
 
 class Margins(NamedTuple):
@@ -153,7 +150,8 @@ def _overrun(rate: float, ticking: Clock, lengths: Lengths) -> tuple[Resource, s
         return binding, f"prompts alone ask for {busy:.0%} of the time"
     most = ticking.most(lengths.generated)
     return ticking.scarce(lengths.generated), (
-        f"{rate:.3g} requests/s are more than the {most:.3g} that a batch without end would finish"
+        f"{rate:.3g} requests/s are more than the {most:.3g} that a batch without end would finish; prompts alone take "
+        f"{busy:.0%} of the time"
     )
 
 
@@ -186,12 +184,3 @@ def replicas(load_at: Callable[[float], Load], rate: float, most: int, *, spare:
         middle = (low + high) // 2
         low, high = (low, middle) if load_at(rate / middle).carried else (middle, high)
     return high + spare
-
-
-def machine_of(card: Card, layout: Layout, *, eight_bit: bool = False) -> Machine:
-    """The rates of a card for one replica of a layout. Raises KvcalcError where one that counts is not published."""
-    flops = (eight_bit and card.flops8) or card.flops16
-    if not card.bandwidth or not flops or (layout.tp > 1 and not card.link):
-        what = "bandwidth" if not card.bandwidth else "link between GPUs" if flops else "FLOP/s"
-        raise KvcalcError(f"--gpu: the {what} of {card.label} is not known, and times follow from it")
-    return Machine(card.bandwidth, flops, card.link, layout.tp, layout.pp)

@@ -6,12 +6,13 @@ over the ranks of tp; what they exchange is not counted, with a cache or without
 """
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError, nearest, shown
-from kvcalc.flops import Flops, Term, index_of, seen
-from kvcalc.formula import recurrent_state, size, token_bytes
-from kvcalc.model import Cache, Model, Recurrent, Shared
+from kvcalc.flops import Flops, Index, Seen, Term, index_of, seen
+from kvcalc.formula import size, token_bytes
+from kvcalc.model import Cache, Compressed, Indexer, Recurrent, Shared
 from kvcalc.request import Request
 from kvcalc.roofline import Shares
 from kvcalc.sharding import Layout, shard
@@ -26,8 +27,8 @@ __all__ = [
     "Prefix",
     "Rig",
     "Times",
-    "compare",
     "cache_reads",
+    "compare",
     "parse_links",
 ]
 
@@ -40,10 +41,9 @@ class Link(NamedTuple):
     bytes_per_second: int
 
 
-# What is attained in one direction, not what the standard states. PCIe: 50 of 63 GB/s measured between an H100 and its
-# host with blocks of megabytes (vLLM's blog on offloading, 2026), and 25 of 31.5 GB/s likewise. NVMe: one drive of
-# PCIe 4 reads 7 GB/s by its data sheets. Networks: 80 % of the line, as the 164 of 200 GB/s over RDMA that Mooncake
-# reports (Qin et al. 2025, FAST 25).
+# What is attained in one direction, not what the standard states. PCIe 5: 50 of 63 GB/s between an H100 and its host,
+# in blocks of megabytes (vLLM's blog on offloading); PCIe 4 half of that. NVMe: one drive of PCIe 4 reads 7 GB/s by its
+# data sheet. Networks: 80 % of the line; over RDMA, 142 and 164 of 200 GB/s were measured.
 LINKS = (
     Link("pcie5", "PCIe 5 x16", 50 * 10**9),
     Link("pcie4", "PCIe 4 x16", 25 * 10**9),
@@ -185,7 +185,7 @@ def compare(
 def times(rig: Rig, request: Request, flops: Flops, prompt: int, output: int) -> Times:
     """Seconds of the last token and of the whole generation, for the batch at once."""
     batch, last = request.batch, prompt + output - 1
-    clock = Clock(rig, flops, cache_reads(request.model, request, request.layout), batch)
+    clock = Clock(rig, flops, cache_reads(request, request.layout), batch)
     ridge = rig.ridge(flops.parameters)
     return Times(
         Pair(clock.step(last), clock.anew(last)),
@@ -205,28 +205,36 @@ def prefix(rig: Rig, request: Request, flops: Flops, tokens: int, links: tuple[L
     )
 
 
-def cache_reads(model: Model, request: Request, layout: Layout = Layout()) -> tuple[Term, ...]:
-    """Bytes that one GPU reads of the cache for one new token, and of how many entries."""
-    found = []
-    for layer, copies in model.distinct_layers.items():
-        index = index_of(model, layer)
-        for cache in layer:
-            bytes_ = _entry_bytes(shard(cache, layout), request) * copies
-            if bytes_:
-                found.append(Term(bytes_, seen(cache, index, request.encoder_tokens)))
-    return tuple(found)
+def cache_reads(request: Request, layout: Layout) -> tuple[Term, ...]:
+    """Bytes that one GPU of a layout reads of the cache for one new token, and of how many entries."""
+    model = request.model
+    return tuple(
+        Term(bytes_ * copies, reach)
+        for layer, copies in model.distinct_layers.items()
+        for cache in layer
+        for bytes_, reach in _entries(shard(cache, layout), index_of(model, layer), request)
+        if bytes_
+    )
 
 
-def _entry_bytes(cache: Cache, request: Request) -> int:
-    """Bytes of what a query looks at; a state is read and written. An index key beside an entry counts with it."""
+def _entries(cache: Cache, index: Index | None, request: Request) -> Iterator[tuple[int, Seen]]:
+    """Bytes of an entry that a query reads. A state is read and written; an index chosen before is not read again."""
+    reach = seen(cache, index, request.encoder_tokens)
     match cache:
         case Recurrent():
-            held = size(cache, 0, request.widths, request.encoder_tokens)
-            return 2 * held if recurrent_state(cache).state else held
+            yield 2 * size(cache, 0, request.widths, request.encoder_tokens), reach
         case Shared(of=of):
-            return _entry_bytes(of, request)
+            if not isinstance(of, Indexer):
+                yield from _entries(of, index, request)
+        case Compressed(indexer=width) if width:  # the keys of all entries, and of the entries those that are chosen
+            entry = cache._replace(indexer=0)
+            yield token_bytes(entry, request.widths).bytes, reach
+            yield (
+                token_bytes(cache, request.widths).bytes - token_bytes(entry, request.widths).bytes,
+                reach._replace(most=0),
+            )
         case _:
-            return token_bytes(cache, request.widths).bytes
+            yield token_bytes(cache, request.widths).bytes, reach
 
 
 class Clock(NamedTuple):

@@ -6,7 +6,7 @@ from math import exp, gamma, lgamma, log, sqrt
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError, shown
-from kvcalc.units import MOST_TOKENS
+from kvcalc.units import MOST_TOKENS, parse_tokens
 
 __all__ = ["Z99", "Length", "Lengths", "dispersion", "lengths", "p99", "safe_batch", "sampled", "split"]
 
@@ -27,7 +27,13 @@ class Length(NamedTuple):
     p95: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.mean:g}" if self.p95 is None else f"{self.mean:g}/{self.p95:g}"
+        return f"{self.mean:.12g}" if self.p95 is None else f"{self.mean:.12g}/{self.p95:.12g}"
+
+    @classmethod
+    def parse(cls, text: str, what: str) -> "Length":
+        """`1155`, or `1155/4083` with the 95th percentile; `what` names the option in errors."""
+        mean, slash, p95 = text.partition("/")
+        return cls(parse_tokens(mean, what), parse_tokens(p95, what) if slash else None)
 
 
 class Lengths(NamedTuple):
@@ -124,10 +130,8 @@ def _shares(mean: float, u: float) -> tuple[tuple[float, float], ...]:
         return ((mean, 1.0),)
     points = [step / 2 for step in range(-19, 8)]
     shares = [exp(x - exp(x)) / 2 for x in points]
-    return tuple(
-        (mean * exp(u * x) / gamma(1 + u), share)
-        for x, share in zip(points, [shares[0] + rest, *shares[1:]], strict=True)
-    )
+    shares[0] += 1 - sum(shares)  # all that lies below
+    return tuple((mean * exp(u * x) / gamma(1 + u), share) for x, share in zip(points, shares, strict=True))
 
 
 def sampled(requests: Iterable[tuple[int, int]], words: str = "as sampled") -> Lengths:
