@@ -37,7 +37,7 @@ ORDER = (
     ("launching",),
     ("logs.",),
     ("report", "document"),
-    ("checked", "reserved"),
+    ("checked", "reserved", "traded"),
     ("catalogue",),
     ("render.",),
     ("verifying.",),
