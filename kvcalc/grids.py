@@ -12,7 +12,7 @@ from operator import mul
 
 from kvcalc.errors import KvcalcError, shown
 
-__all__ = ["MOST_CELLS", "bounded", "names", "numbers"]
+__all__ = ["MOST_CELLS", "Parse", "bounded", "names", "numbers"]
 
 MOST_CELLS = 1_000_000  # of one grid; a second or so of work for every hundred thousand
 

@@ -38,6 +38,7 @@ ORDER = (
     ("logs.",),
     ("report", "document"),
     ("checked", "compared", "reserved", "swept"),
+    ("charting",),
     ("catalogue",),
     ("render.",),
     ("verifying.",),
