@@ -42,7 +42,7 @@ class Series(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """A line across the whole chart: at a value of y, or of x if `upright`."""
+    """A line across the whole chart, named by its label and value: at a value of y, or of x if `upright`."""
 
     label: str
     at: Number

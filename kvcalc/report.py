@@ -11,6 +11,7 @@ from kvcalc.sizing import Group, Size
 from kvcalc.units import format_count, format_tokens, many
 
 __all__ = [
+    "OVER",
     "Bytes",
     "Cell",
     "Count",
@@ -26,10 +27,14 @@ __all__ = [
 ]
 
 
+OVER = "✗"  # the mark of what does not fit
+
+
 class Bytes(NamedTuple):
-    """An amount of memory: people read it with a unit, scripts as the number."""
+    """An amount of memory: people read it with a unit, scripts as the number. A list in columns shows the `mark`."""
 
     amount: int
+    mark: str = ""
 
 
 class Count(NamedTuple):
@@ -64,7 +69,7 @@ class Section(NamedTuple):
     """Rows of cells. `columns` are their headings; an empty one heads labels.
 
     `keys`: the first column holds names that people copy, so nothing wraps; where the width is short, the columns in
-    `drop` go, the first one first.
+    `drop` go, the first one first; with `wrap` the last ones are continued below.
     """
 
     title: str
@@ -72,6 +77,7 @@ class Section(NamedTuple):
     rows: list[tuple[Cell, ...]]
     keys: bool = False
     drop: tuple[int, ...] = ()
+    wrap: bool = False
 
 
 def without_gauges(section: Section) -> Section:

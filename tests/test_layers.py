@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "kvcalc"
 ORDER = (
     ("errors", "verbs", "version"),
     ("units",),
-    ("charts", "dtypes"),
+    ("charts", "dtypes", "grids"),
     ("model",),
     ("formula",),
     ("sharding", "hardware", "roofline", "workload"),
@@ -31,13 +31,15 @@ ORDER = (
     ("canonical", "library", "explain"),
     ("flags", "versions"),
     ("reserving",),
+    ("sweeping",),
     ("logform",),
     ("starting",),
     ("checking", "engines."),
     ("launching",),
     ("logs.",),
     ("report", "document"),
-    ("checked", "reserved", "traded"),
+    ("checked", "compared", "reserved", "swept", "traded"),
+    ("charting",),
     ("catalogue",),
     ("render.",),
     ("verifying.",),
@@ -69,7 +71,7 @@ NAMES = {name_of(path): path for path in MODULES}
 ENGINES = tuple(name for name in NAMES if name.split(".")[0] == "engines")
 PURE = (
     *(name for names in ORDER[:9] for name in names),
-    *(*READERS, "manifests", "flags", "versions", "reserving", "starting", "logform", "checking"),
+    *(*READERS, "manifests", "flags", "versions", "reserving", "sweeping", "starting", "logform", "checking"),
     *ENGINES,
 )
 

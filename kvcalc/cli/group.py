@@ -21,13 +21,14 @@ BEHIND_DASHES = "kvcalc.behind_dashes"
 # would cost a third of the start-up, so only the one that was called is imported.
 VERB_MODULES = {
     "size": "kvcalc.cli.size",
+    "sweep": "kvcalc.cli.sweep",
     "tradeoff": "kvcalc.cli.tradeoff",
     "check": "kvcalc.cli.check",
     "verify": "kvcalc.cli.verify",
     "models": "kvcalc.cli.models",
     "preset": "kvcalc.cli.preset",
 }
-_READS_FLAGS = (DEFAULT_VERB, "check")  # verbs that an engine's own flags may follow
+_READS_FLAGS = (DEFAULT_VERB, "sweep", "check")  # verbs that an engine's own flags may follow
 
 
 class ModelOrVerbGroup(TyperGroup):

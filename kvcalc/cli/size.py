@@ -62,7 +62,7 @@ def size(
     budget = asked.budget(budget)
     fitted = None if budget is None else fit(asked.size, budget, asked.holding)
     stored = asked.stored if budget is not None and budget.weights == "auto" else None
-    said = [*warnings(asked.size.request), *asked.warnings, *fit_warnings(fitted, stored)]
+    said = [*warnings(asked.size.request), *asked.warnings, *fit_warnings(fitted and fitted.room, stored)]
 
     def document() -> dict[str, Value]:
         return size_document(asked.size, budget, fitted, said, explain=explain, engine=asked.engine_values(fitted))

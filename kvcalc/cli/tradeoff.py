@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,27 +29,34 @@ _DEFAULT_OUTPUT = 256
 _TIMED = ("weights", "link", "bandwidth_share", "compute_share")  # options that mean nothing without a GPU
 
 
-def _text(*names: str, metavar: str, help: str, panel: str) -> object:  # noqa: A002
+_Text = str | None
+
+
+def _option(*names: str, metavar: str, help: str, panel: str) -> Any:  # noqa: A002
     return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel)
+
+
+Input = Annotated[_Text, _option("--input", "--prompt", metavar="N", panel="Workload",
+    help="Tokens of the prompt. Default: the context less the output.")]  # fmt: skip
+Output = Annotated[_Text, _option("--output", metavar="N", panel="Workload", help="New tokens. Default: 256.")]
+Parameters = Annotated[_Text, _option("--parameters", metavar="N", panel="Workload",
+    help="Parameters that one token uses, such as 8.03B. Default: by the preset.")]  # fmt: skip
+LinkOption = Annotated[_Text, _option("--link", metavar="LINK,...", panel="Hardware",
+    help="How a cache comes back: pcie5, pcie4, nvme, 400gbit, 100gbit or a rate such as 25GB/s.")]  # fmt: skip
+BandwidthShare = Annotated[_Text, _option("--bandwidth-share", metavar="F", panel="Hardware",
+    help="Share of peak bandwidth that is attained. Default: 0.8.")]  # fmt: skip
+ComputeShare = Annotated[_Text, _option("--compute-share", metavar="F", panel="Hardware",
+    help="Share of peak FLOP/s that is attained. Default: 0.45.")]  # fmt: skip
+Svg = Annotated[_Text, _option("--svg", metavar="FILE", panel="Output",
+    help="Also write a curve over the context.")]  # fmt: skip
 
 
 @app.command()
 def tradeoff(
     ctx: typer.Context,
     model: o.ModelArgument,
-    input_: Annotated[
-        str | None,
-        _text(
-            "--input",
-            "--prompt",
-            metavar="N",
-            panel="Workload",
-            help="Tokens of the prompt. Default: the context less the output.",
-        ),
-    ] = None,
-    output_: Annotated[
-        str | None, _text("--output", metavar="N", panel="Workload", help="New tokens. Default: 256.")
-    ] = None,
+    input_: Input = None,
+    output_: Output = None,
     context: o.Context = None,
     batch: o.Batch = None,
     encoder_tokens: o.EncoderTokens = None,
@@ -60,46 +67,11 @@ def tradeoff(
     gpu: o.Gpu = None,
     tp: o.Tp = None,
     weights: o.WeightsOption = None,
-    parameters: Annotated[
-        str | None,
-        _text(
-            "--parameters",
-            metavar="N",
-            panel="Workload",
-            help="Parameters that one token uses, such as 8.03B. Default: by the preset.",
-        ),
-    ] = None,
-    link: Annotated[
-        str | None,
-        _text(
-            "--link",
-            metavar="LINKS",
-            panel="Hardware",
-            help="How a cache comes back: pcie5, pcie4, nvme, 400gbit, 100gbit or a rate such as 25GB/s; several with commas.",
-        ),
-    ] = None,
-    bandwidth_share: Annotated[
-        str | None,
-        _text(
-            "--bandwidth-share",
-            metavar="F",
-            panel="Hardware",
-            help="Share of peak bandwidth that is attained. Default: 0.8.",
-        ),
-    ] = None,
-    compute_share: Annotated[
-        str | None,
-        _text(
-            "--compute-share",
-            metavar="F",
-            panel="Hardware",
-            help="Share of peak FLOP/s that is attained. Default: 0.45.",
-        ),
-    ] = None,
-    svg: Annotated[
-        str | None,
-        _text("--svg", metavar="FILE", panel="Output", help="Write a curve over the context as well."),
-    ] = None,
+    parameters: Parameters = None,
+    link: LinkOption = None,
+    bandwidth_share: BandwidthShare = None,
+    compute_share: ComputeShare = None,
+    svg: Svg = None,
     format_: o.Format = None,
     json_: o.Json = False,
     get: o.Get = None,
@@ -136,7 +108,7 @@ def _answer(model: Model, given: o.Given) -> "Answer":
     from kvcalc.tradeoffs import compare, parse_links
 
     links = parse_links(given["link"])
-    counted, card = o.card_of(given)
+    _, card = o.card_of(given)
     if card is None:
         for name in _TIMED:
             if given[name] is not None:
@@ -163,29 +135,26 @@ def _parameters(text: str | None) -> int | None:
 
 
 def _lengths(given: o.Given, context: int) -> tuple[int, int]:
-    """Tokens of the prompt and new ones. The context is both together."""
+    """Tokens of the prompt and new ones; the context is both together."""
     prompt, output = (
-        None if given[name] is None else parse_tokens(given[name], f"--{name[:-1]}") for name in ("input_", "output_")
+        None if given[f"{name}_"] is None else parse_tokens(given[f"{name}_"], f"--{name}")
+        for name in ("input", "output")
     )
-    if prompt is not None and given["context"] is None:
-        return prompt, output or _DEFAULT_OUTPUT
-    if prompt is not None and output is not None:
-        if prompt + output != context:
+    if prompt is not None and (output is not None or given["context"] is None):
+        output = output or _DEFAULT_OUTPUT
+        if given["context"] is not None and prompt + output != context:
             raise KvcalcError(
                 f"--context: {context:,} contradicts a prompt of {prompt:,} and {output:,} new tokens", "leave one out"
             )
         return prompt, output
-    if prompt is not None:
-        prompt, output = prompt, context - prompt
-    else:
-        output = output or max(1, min(_DEFAULT_OUTPUT, context // 2))
+    if output is None:
+        output = context - prompt if prompt is not None else max(1, min(_DEFAULT_OUTPUT, context // 2))
+    if prompt is None:
         prompt = context - output
     if prompt < 1 or output < 1:
-        option = (
-            "--input" if given["input_"] is not None else "--output" if given["output_"] is not None else "--context"
-        )
+        option = next((name for name in ("input", "output") if given[f"{name}_"] is not None), "context")
         raise KvcalcError(
-            f"{option}: a context of {context:,} has no room for both a prompt and new tokens", "raise --context"
+            f"--{option}: a context of {context:,} has no room for a prompt and new tokens", "give a longer --context"
         )
     return prompt, output
 

@@ -132,7 +132,7 @@ def _lines(chart: Lines, units: Units) -> Iterator[str]:
     for i, series in enumerate(chart.series):
         yield from _series(chart, series, i, frame, units)
     yield from _names(names, [series.points[-1] for series in chart.series], frame)
-    yield from _limit_names(chart, frame)
+    yield from _limit_names(chart, frame, units)
 
 
 def _x_axis(axis: Axis, frame: _Frame, units: Units) -> Iterator[str]:
@@ -206,19 +206,21 @@ def _limit(limit: Limit, frame: _Frame) -> str:
     return _rule("limit", frame.left, frame.y(limit.at), frame.right, frame.y(limit.at))
 
 
-def _limit_names(chart: Lines, frame: _Frame) -> Iterator[str]:
+def _limit_names(chart: Lines, frame: _Frame, units: Units) -> Iterator[str]:
     """Each beside its line, at the first place where no series runs, else above the chart with a key."""
     inked = _inked(chart, frame)
     above = frame.right
     for limit in chart.limits:
-        wide = _LETTER * len(limit.label)
+        axis = chart.x if limit.upright else chart.y
+        name = f"{limit.label} {amount(limit.at, axis.unit, units)}"
+        wide = _LETTER * len(name)
         free = [corner for corner in _beside(limit, wide, frame) if not _covers(corner, wide, inked)]
         if free:
-            yield _text(*free[0], limit.label, "limits halo")
+            yield _text(*free[0], name, "limits halo")
             continue
         above -= wide + 44
         yield _rule("limit", above, frame.top - 20, above + 34, frame.top - 20)
-        yield _text(above + 40, frame.top - 16, limit.label, "limits")
+        yield _text(above + 40, frame.top - 16, name, "limits")
 
 
 def _beside(limit: Limit, wide: float, frame: _Frame) -> list[tuple[float, float]]:
