@@ -98,7 +98,7 @@ def _exponent(length: Length, what: str) -> float:
     """The u of lengths as mean x E^u / Γ(1 + u): 0 where all are alike. `what` names the option in errors."""
     mean, p95 = length
     if not 1 <= mean <= MOST_TOKENS:
-        raise KvcalcError(f"{what}: expected a mean of at least 1 token, got {shown(mean)}")
+        raise KvcalcError(f"{what}: expected a mean of at least 1 token and at most 2^40, got {shown(mean)}")
     if p95 is None or p95 == mean:
         return 0.0
     widest = _ratio(_WIDEST)
