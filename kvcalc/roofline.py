@@ -119,8 +119,8 @@ class Clock(NamedTuple):
         return "compute" if compute >= moved else "bandwidth"
 
 
-def clock(machine: Machine, demand: Demand, shares: Shares, held: float, prompt_tokens: float) -> Clock:
-    """The clock of a replica where each sequence holds `held` bytes on the fullest GPU.
+def clock(machine: Machine, demand: Demand, shares: Shares, read: float, prompt_tokens: float) -> Clock:
+    """The clock of a replica where a new token reads `read` bytes of its sequence's cache on the fullest GPU.
 
     Weights and FLOPs divide evenly over tp x pp; the cache does not where heads or latents are held several times.
     """
@@ -132,7 +132,7 @@ def clock(machine: Machine, demand: Demand, shares: Shares, held: float, prompt_
         weights=demand.weights / gpus / bandwidth,
         touched=demand.touched / gpus / bandwidth,
         token=demand.token / flops,
-        cache=held / bandwidth,
+        cache=read / bandwidth,
         attention=demand.attention / flops,
         exchange=exchange,
         prompt=demand.prompt / flops,

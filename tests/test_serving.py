@@ -294,6 +294,32 @@ def test_windows_stop_growing() -> None:
     assert coming.p99_share == pytest.approx(0.1 + 0.1 * 2.33 / 10)
 
 
+def test_what_is_read_counts_apart_from_what_is_held() -> None:
+    """Sparse attention that reads a tenth of its cache fills the pool as before, and is as much quicker."""
+    whole = replica("h100")
+    sparse = whole._replace(read=lambda tokens: tokens * TOKEN // 10)
+    before, after = (serve(each, CONVERSATION, users=200, shares=Shares(1, 1, 0)) for each in (whole, sparse))
+    assert after.mean_share == before.mean_share
+    assert before.seconds_per_token is not None
+    assert after.seconds_per_token is not None
+    # 200 x 1,259 x 131,072 B at 3,350 GB/s.
+    spared = 0.9 * 200 * 1259 * TOKEN / 3350e9
+    assert before.seconds_per_token - after.seconds_per_token == pytest.approx(spared)
+
+
+def test_a_slow_link_is_named_too() -> None:
+    """Where the sums of prompts over PCIe take longer than their arithmetic, compute is not what one would buy."""
+    slow = Replica(
+        10**12, lambda tokens: tokens * TOKEN, Machine(3350e9, 989e12, 1e9, tp=4), LLAMA._replace(exchanged=524_288)
+    )
+    # 1,173 tokens x 1.5 x 524,288 B at 1 GB/s: 0.92 s a prompt, 10 ms of arithmetic.
+    for rate, reason in ((2, "prompts alone ask for 18"), (0.9, "prompts take 8")):
+        load = serve(slow, lengths(Length(1173), Length(2)), rate=rate, arrivals=5)
+        assert load.binding == "bandwidth"
+        assert load.reason
+        assert load.reason.startswith(reason)
+
+
 def test_no_room_at_all() -> None:
     """A pool that weights have eaten holds nobody."""
     for pool in (0, -(10**9)):
