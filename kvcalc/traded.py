@@ -1,16 +1,20 @@
 """What a cache buys, as values for JSON, as words for people, and as a curve."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.charts import Axis, Limit, Lines, Point, Series, amount
 from kvcalc.document import Value, model_values
 from kvcalc.hardware import Card
+from kvcalc.model import attention_class
 from kvcalc.report import Cell, Report, Section
 from kvcalc.sharding import Layout
 from kvcalc.sizing import Size
 from kvcalc.tradeoffs import Clock, Comparison, Pair, Prefix, Rig, Times, cache_reads
 from kvcalc.units import Units, format_bytes, format_count, many
 from kvcalc.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Answer", "tradeoff_chart", "tradeoff_document", "tradeoff_report"]
 
@@ -151,21 +155,18 @@ def _facts(answer: Answer) -> list[str]:
 
 
 def _costs(answer: Answer, units: Units) -> Section:
-    found, batch = answer.found, answer.found.request.batch
-    one, every = ("", "") if batch == 1 else (" of one sequence", f" of all {batch:,}")
-
-    def row(name: str, pair: Pair, unit: str) -> tuple[Cell, ...]:
-        with_cache, without = (_time(each) if unit == "s" else amount(each, unit, units) for each in pair)
-        return name, with_cache, without, _times(pair.ratio)
-
+    found, times, batch = answer.found, answer.found.times, answer.found.request.batch
+    every = "" if batch == 1 else f", batch {batch:,}"
     token, text = f"token {found.last + 1:,}", f"whole text of {found.last + 1:,}"
-    rows = [
-        row(f"compute: {token}{one}", found.token, "FLOP"),
-        row(f"compute: {text}{one}", found.generation, "FLOP"),
+    rows: list[tuple[Cell, ...]] = [
+        (f"compute: {name}", *(amount(each, "FLOP", units) for each in pair), _times(pair.ratio))
+        for name, pair in ((token, found.token), (text, found.generation))
     ]
-    if found.times is not None:
-        rows.append(row(f"time: {token}{every}", found.times.token, "s"))
-        rows.append(row(f"time: {text}{every}", found.times.generation, "s"))
+    if times is not None:
+        rows += [
+            (f"time: {name}{every}", *map(_time, pair), _times(pair.ratio) if times.saves else "below the ridge")
+            for name, pair in ((token, times.token), (text, times.generation))
+        ]
     rows.append((f"memory{every}", format_bytes(answer.size.bytes_total, units), "none", ""))
     return Section("what caching buys", ("", "with the cache", "without", "without / with"), rows)
 
@@ -177,7 +178,7 @@ def _links(prefix: Prefix, units: Units) -> Section:
     ]
     rows.append(("compute it again", "", _time(prefix.recompute), ""))
     held = format_bytes(prefix.bytes, units)
-    return Section(f"bring back {many(prefix.tokens, 'token')}, {held}", ("", "rate", "time", ""), rows)
+    return Section(f"prompt back, {held}", ("", "rate", "time", ""), rows)
 
 
 def _against(load: float, recompute: float) -> str:
@@ -192,7 +193,7 @@ def _verdict(answer: Answer, units: Units) -> str:
     if times is None:
         return buys
     if not times.saves:
-        return f"{buys} and no time: {found.last:,} tokens are below the ridge of {times.ridge:,}"
+        return f"{buys} and no time: {found.last:,} tokens are below the ridge, {times.ridge:,}"
     return f"{buys} and {_times(times.generation.ratio)} the time"
 
 
@@ -213,17 +214,19 @@ def _lesson(found: Comparison) -> str:
     last = found.last
     passes = (last * (last + 1) - found.prompt * (found.prompt - 1)) // 2
     return (
-        f"without a cache each new token computes all before it again, {many(passes, 'token')} for this text: O(n^2); "
-        f"with it each is computed once, {many(last, 'token')}: O(n)"
+        f"without a cache each new token computes all before it again, {many(passes, 'token')} for this text (O(n^2)), "
+        f"and with it {last:,} once each (O(n))"
     )
 
 
 def _counted(found: Comparison) -> str:
-    flops, read = found.flops, _intensity(found)
-    counted = f"2 FLOP for each of {format_count(flops.parameters)} parameters a token, and attention"
-    if flops.dense:
+    each = "" if found.request.batch == 1 else "of each sequence, "
+    whose = "of encoder and decoder" if attention_class(found.request.facts) == "encoder-decoder" else "of a token"
+    parameters = format_count(found.flops.parameters)
+    counted = f"compute is {each}2 FLOP for each of the {parameters} parameters {whose}, and attention"
+    if found.flops.dense:
         return f"{counted} to every token: an upper bound, since how many its index chooses is not known"
-    return counted if read is None else f"{counted}, {read:.3g} FLOP for each byte of the cache"
+    return counted
 
 
 def _ridge(times: Times, rig: Rig, units: Units) -> str:
@@ -243,8 +246,8 @@ def _times(ratio: float) -> str:
 
 
 def _rate(bytes_per_second: float) -> str:
-    """Rates of links are in powers of 1000 wherever they are written."""
-    return f"{format_bytes(round(bytes_per_second), 'si')}/s"
+    """Three digits, in powers of 1000 as rates of links are written everywhere."""
+    return amount(float(f"{bytes_per_second:.3g}"), "B/s", "si")
 
 
 def _time(seconds: float) -> str:
@@ -259,7 +262,8 @@ def tradeoff_chart(answer: Answer) -> Lines:
     """What one new token takes over the context, with and without the cache: seconds on a GPU, else FLOPs."""
     found, request = answer.found, answer.found.request
     what = "compute" if found.rig is None else "time"
-    with_cache, without = found.flops.token, found.flops.prompt
+    with_cache: Callable[[int], float] = found.flops.token
+    without: Callable[[int], float] = found.flops.prompt
     if found.rig is not None:
         clock = Clock(found.rig, found.flops, cache_reads(request, request.layout), request.batch)
         with_cache, without = clock.step, clock.anew
