@@ -233,8 +233,8 @@ def _ridge(times: Times, rig: Rig, units: Units) -> str:
     """Why there may be no time to save. With experts, a pass over more tokens also reads more weights."""
     if not times.ridge:
         return "even one token takes longer to compute than the weights to read, so the cache saves time at any length"
-    weights = format_bytes(rig.touched, units)
-    held = f"reading the {weights} of weights that a token uses takes as long as computing {many(times.ridge, 'token')}"
+    weights, tokens = format_bytes(rig.touched, units), many(times.ridge, "token")
+    held = f"at peak rates, reading the {weights} of weights of a token takes as long as computing {tokens}"
     if rig.touched < rig.weights:
         return f"{held}; more tokens read more experts, so that a pass without the cache may take longer before that"
     return f"{held}: up to that length the cache saves no time at batch 1"
@@ -268,11 +268,12 @@ def tradeoff_chart(answer: Answer) -> Lines:
         clock = Clock(found.rig, found.flops, cache_reads(request, request.layout), request.batch)
         with_cache, without = clock.step, clock.anew
     contexts = _contexts(max(found.last, request.facts.max_context or 0, _LEAST_SPAN))
-    limits = [Limit(f"asked: {found.last:,}", found.last, upright=True)]
+    on = "" if answer.card is None else f" on {_facts(answer)[-1]}"
+    limits = [Limit("asked", found.last, upright=True)]
     if found.times is not None and request.batch == 1 and found.times.ridge:
-        limits.append(Limit(f"ridge: {found.times.ridge:,}", found.times.ridge, upright=True))
+        limits.append(Limit("ridge at peak rates", found.times.ridge, upright=True))
     return Lines(
-        f"{request.facts.name}: what caching buys",
+        f"{request.facts.name}{on}: what caching buys",
         f"{what} of a new token over the context, with the cache and without: {', '.join(_facts(answer)[1:])}",
         Axis("context", "tokens", "log2"),
         Axis(f"{what} of a new token", "FLOP" if found.rig is None else "s", "log10"),

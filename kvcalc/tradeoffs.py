@@ -72,8 +72,11 @@ def _link(text: str) -> Link:
     found = next((link for link in LINKS if link.name == wanted), None)
     if found is None:
         names = [link.name for link in LINKS]
-        close = nearest(wanted, names, 1) if len(wanted) <= _MOST_LINKS else []
-        hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}, or a rate such as 25GB/s"
+        hint = f"one of {', '.join(names)}, or a rate such as 25GB/s"
+        if re.fullmatch(r"[0-9.]{1,9} ?[a-zA-Z]{1,3}", text):
+            hint = f"a rate is {text}/s"
+        elif close := nearest(wanted[:20], names, 1):
+            hint = f"did you mean {close[0]}?"
         raise KvcalcError(f"--link: expected a link, got {shown(text)}", hint)
     return found
 
