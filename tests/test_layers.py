@@ -18,7 +18,6 @@ ORDER = (
     ("sharding", "hardware", "roofline", "workload"),
     ("request", "weights"),
     ("flops", "sizing"),
-    ("flops", "sizing"),
     ("fitting", "demands", "serving", "tradeoffs"),
     ("variables",),
     ("notation", "reading", "scripts", "yamlfile"),
