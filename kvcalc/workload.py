@@ -13,10 +13,10 @@ __all__ = ["Z99", "Length", "Lengths", "dispersion", "lengths", "p99", "safe_bat
 Z99 = 2.33  # standard deviations to the 99th percentile, to the digits of planning practice
 
 # Lengths with a mean and a 95th percentile are taken as Weibull: mean x E^u / Γ(1 + u), E exponential, so that
-# p95 / mean = (ln 20)^u / Γ(1 + u). It has all moments in closed form, and ranges from all alike (u = 0) over exponential
-# (u = 1, p95 = 3.0 x mean) to long tails. From its mean and p95 the root mean square of what a sequence holds comes out
-# at 1.40, 0.88 and 1.12 of that of the Azure, Mooncake and arXiv traces; a lognormal's at 1.77, 1.02 and 1.12, since its
-# tail runs away where p95 nears its own limit of 3.87 x mean (Azure's prompts: 3.54).
+# p95 / mean = (ln 20)^u / Γ(1 + u). It has all moments in closed form, and ranges from all alike (u = 0) over
+# exponential (u = 1, p95 = 3.0 x mean) to long tails. From its mean and p95 the root mean square of what a sequence
+# holds comes out at 1.40, 0.88 and 1.12 of that of the Azure, Mooncake and arXiv traces; a lognormal's at 1.77, 1.02
+# and 1.12, since its tail runs away where p95 nears its own limit of 3.87 x mean (Azure's prompts: 3.54).
 _FAR = log(20)
 _WIDEST = 2.49  # where the ratio turns: from here on a longer tail has a lower 95th percentile
 
