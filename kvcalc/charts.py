@@ -50,7 +50,7 @@ class Limit(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Series over two axes. `about` says in a sentence what is seen, for those who do not see it."""
+    """Series over two axes. `about` says what was asked, and stands below the title."""
 
     title: str
     about: str
