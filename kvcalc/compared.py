@@ -55,11 +55,12 @@ class Compared(NamedTuple):
 
 def compared(pairs: Sequence[tuple[Model, Grid]]) -> list[Compared]:
     """Everything, model by model in the order given."""
-    return [
-        Compared(model, plane, answer, row, _longest(plane, answer))
-        for model, grid in pairs
-        for (plane, answer), row in zip(grid.answers(), sweep_rows(model, grid), strict=True)
-    ]
+    found = []
+    for model, grid in pairs:
+        answers = list(grid.answers())
+        for (plane, answer), row in zip(answers, sweep_rows(model, answers), strict=True):
+            found.append(Compared(model, plane, answer, row, _longest(plane, answer)))
+    return found
 
 
 def _longest(plane: Plane, answer: Answer) -> int | None:

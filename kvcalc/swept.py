@@ -13,8 +13,9 @@ from kvcalc.units import format_tokens, many
 from kvcalc.version import __version__
 
 __all__ = [
-    "FAR", "KEYS", "WORDS", "Form", "View", "axis_column", "budgets", "fits", "gauge", "label", "largest", "refusals", "rows", "settings", "size_column", "sizes", "sweep_document", "sweep_report", "value_on", "verdict",
-    "view_of",
+    "FAR", "KEYS", "WORDS", "Form", "View", "axis_column", "budgets", "fits", "gauge", "label", "largest",
+    "refusals", "rows", "settings", "size_column", "sizes", "sweep_document", "sweep_report", "value_on",
+    "verdict", "view_of",
 ]  # fmt: skip
 
 _PLANE = (
@@ -42,12 +43,14 @@ def _head(model: Model, plane: Plane) -> tuple[Value, ...]:
     return (model.name, gpu, weights, name, version, kv_dtype, k, v, *layout, layout.gpus)
 
 
-def rows(model: Model, grid: Grid) -> Iterator[tuple[Value, ...]]:
+def rows(model: Model, answers: Iterable[tuple[Plane, Answer]]) -> Iterator[tuple[Value, ...]]:
     """Every row, as it is reached: values under KEYS."""
-    for plane in grid.planes:
-        beginning = _head(model, plane)
-        for cell in plane.cells():
-            yield (*beginning, *cell)
+    last: Plane | None = None
+    beginning: tuple[Value, ...] = ()
+    for plane, answer in answers:
+        if plane is not last:
+            last, beginning = plane, _head(model, plane)
+        yield (*beginning, *answer)
 
 
 def sweep_document(model: Model, grid: Grid, asked: Mapping[str, Value], warnings: Sequence[str]) -> dict[str, Value]:

@@ -73,5 +73,5 @@ def sweep(
 
     draw(svg, html, chart, lambda: report("page"), output)
     head = sweep_document(loaded, grid, asked, warnings)
-    status = emit_rows(output, head, KEYS, lambda: rows(loaded, grid), report)
+    status = emit_rows(output, head, KEYS, lambda: rows(loaded, answers or grid.answers()), report)
     raise typer.Exit(status)

@@ -23,7 +23,8 @@ h1{font-size:1.5rem;margin:0}h2{font-size:1.05rem;margin:1.6rem 0 .4rem}p{margin
 figure{margin:1.2rem 0}svg{max-width:100%;height:auto}.scroll{overflow-x:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.22rem .8rem .22rem 0;text-align:left;border-bottom:1px solid #d9dde2;vertical-align:top}
-th{border-bottom:2px solid #6a737d}td{white-space:nowrap}.number{text-align:right}.long{min-width:13rem;white-space:normal}
+th{border-bottom:2px solid #6a737d}td{white-space:nowrap}
+.number{text-align:right}.long{min-width:13rem;white-space:normal}
 small{display:block;color:#57606a}
 footer{margin-top:2rem;font-size:.85rem}
 @media screen and (prefers-color-scheme:dark){body{background:#14171c;color:#e6e9ed}
