@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 from kvcalc.charts import MOST_POINTS, MOST_SERIES, Axis, Bar, Bars, Chart, Limit, Lines, Point, Scale, Series, scale_of
+from kvcalc.compared import Compared, view_of_all
 from kvcalc.errors import KvcalcError
 from kvcalc.model import Model
 from kvcalc.sweeping import Cell as Answer
 from kvcalc.sweeping import Grid, Plane
 from kvcalc.swept import FAR, View, budgets, label, settings, value_on, view_of
 
-__all__ = ["sweep_chart"]
+__all__ = ["compare_chart", "sweep_chart"]
 
 _MOST_BARS = 200
 
@@ -23,7 +24,7 @@ def sweep_chart(model: Model, grid: Grid, answers: Sequence[tuple[Plane, Answer]
     if len(answers) > MOST_POINTS:
         raise KvcalcError(f"{option}: expected at most {MOST_POINTS:,} cells in a chart, got {len(answers):,}")
     shown = [(plane, answer) for plane, answer in answers if view.amount(answer) is not None]
-    title = f"{model.name}: KV cache, {view.words}"
+    title = f"{model.name}: {view.title}"
     about = "; ".join(settings(grid, view))
     lines = {x: _series(view, shown, x) for x in ("context", "batch") if x in view.varied}
     few = [x for x, series in lines.items() if len(series) <= MOST_SERIES]
@@ -31,7 +32,7 @@ def sweep_chart(model: Model, grid: Grid, answers: Sequence[tuple[Plane, Answer]
         count = min(map(len, lines.values()))
         raise KvcalcError(f"{option}: expected at most {MOST_SERIES} lines in a chart, got {count:,}", "vary less")
     if not lines:
-        return _bars(view, title, about, option)
+        return _bars(view, title, about, option, [", ".join(_labels(view, *pair)) for pair in answers])
     return _lines(grid, view, few[0], lines[few[0]], title, about)
 
 
@@ -59,7 +60,7 @@ def _lines(grid: Grid, view: View, x: str, series: tuple[Series, ...], title: st
         y_scale = "log2"
     return Lines(
         title,
-        f"{view.words.capitalize()} in bytes, for {len(points)} questions. {about}",
+        about,
         Axis(
             "context (tokens)" if x == "context" else "batch (sequences)", "tokens" if x == "context" else "", x_scale
         ),
@@ -69,16 +70,30 @@ def _lines(grid: Grid, view: View, x: str, series: tuple[Series, ...], title: st
     )
 
 
-def _bars(view: View, title: str, about: str, option: str) -> Bars:
+def compare_chart(all_of: Sequence[Compared], option: str) -> Chart:
+    """A bar for each of what is compared. Raises KvcalcError naming the `option` where there are too many."""
+    view, grid = view_of_all(all_of)
+    models = list(dict.fromkeys(one.model.name for one in all_of))
+    names = models if len(models) > 1 else []
+    named = [", ".join([*([one.model.name] if names else []), *_labels(view, one.plane, one.answer)]) for one in all_of]
+    title = view.title if names else f"{models[0]}: {view.title}"
+    return _bars(view, title, "; ".join(settings(grid, view)), option, named)
+
+
+def _labels(view: View, plane: Plane, answer: Answer) -> list[str]:
+    return [label(axis, value_on(axis, plane, answer)) for axis in view.varied]
+
+
+def _bars(view: View, title: str, about: str, option: str, names: Sequence[str]) -> Bars:
     if len(view.answers) > _MOST_BARS:
         raise KvcalcError(f"{option}: expected at most {_MOST_BARS} bars in a chart, got {len(view.answers)}")
     bars = tuple(
         Bar(
-            ", ".join(label(axis, value_on(axis, plane, answer)) for axis in view.varied) or "cache",
+            name or view.title,
             view.amount(answer),
             None if (budget := answer.kv_budget_bytes_per_gpu) is None else max(budget, 0),
             answer.refused or "",
         )
-        for plane, answer in view.answers
+        for name, (_, answer) in zip(names, view.answers, strict=True)
     )
     return Bars(title, about, Axis(view.words, "bytes"), bars, "budget for the cache" if view.budget else "")

@@ -50,7 +50,7 @@ class Limit(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Series over two axes. `about` says in a sentence what is seen, for those who do not see it."""
+    """Series over two axes. `about` says what was asked, and stands below the title."""
 
     title: str
     about: str
@@ -155,7 +155,7 @@ def _round_step(ends: tuple[float, float], axis: Axis, units: Units, most: int) 
     rough = (ends[1] - ends[0]) / most / unit
     power = 10.0 ** floor(log10(rough))
     step = unit * next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
-    return max(step, 1.0) if axis.unit in ("", "tokens", "bytes") and high >= most else step
+    return max(step, 1.0) if axis.unit in ("", "tokens", "bytes") and high >= 2 else step
 
 
 def _even(ends: tuple[float, float], step: float) -> list[float]:

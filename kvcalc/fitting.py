@@ -5,13 +5,14 @@ from typing import Literal, NamedTuple
 
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.hardware import Card
+from kvcalc.request import Request
 from kvcalc.sizing import Size
 from kvcalc.units import MOST_TOKENS, ceil_div
 from kvcalc.weights import Weights, weigh
 
 __all__ = [
     "Binding", "Budget", "Fit", "Holding", "Room", "Share", "capacity_tokens", "equal_sequences", "fit",
-    "most_sequences", "room_of", "warnings",
+    "longest_context", "most_sequences", "room_of", "sized", "warnings",
 ]  # fmt: skip
 
 Binding = Literal["weights", "kv", "model", "engine"]
@@ -129,21 +130,8 @@ def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
     request = size.request
     dp, local_batch = request.layout.dp, request.sequences_per_replica
     bytes_free = room.free
-    holding = engine or Holding(
-        size.bytes_per_gpu,
-        lambda sequences, tokens, free: sequences * size.rank_bytes(tokens) <= free,
-    )
-
-    limit = request.model.max_context
-    own_limit = holding.most_tokens if holding.most_tokens is not None else MOST_TOKENS
-    highest = min(limit if limit is not None else MOST_TOKENS, own_limit)
-    most = _most(lambda tokens: holding.holds(local_batch, tokens, bytes_free), highest)
-    endless = limit is None and most == MOST_TOKENS
-    refused = holding.most_sequences is not None and local_batch > holding.most_sequences
-    if endless or most == limit:
-        context_binding: Binding = "model"
-    else:
-        context_binding = "engine" if refused or most == own_limit else room.full
+    holding = engine or sized(size)
+    most, context_binding = longest_context(room, holding, request)
     if engine is None:
         sequences, binding, capacity = equal_sequences(room, request.context, size.rank_bytes(request.context))
     else:
@@ -153,12 +141,31 @@ def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
         room,
         kv_asked=holding.asked,
         max_batch=None if sequences is None else sequences * dp,
-        max_context=None if endless else most,
+        max_context=most,
         capacity_tokens=None if capacity is None else capacity * dp,
         fits=holding.asked <= room.kv_budget and holding.holds(local_batch, request.context, bytes_free),
         binding=binding,
         context_binding=context_binding,
     )
+
+
+def sized(size: Size) -> Holding:
+    """How the exact size fills one GPU."""
+    return Holding(size.bytes_per_gpu, lambda sequences, tokens, free: sequences * size.rank_bytes(tokens) <= free)
+
+
+def longest_context(room: Room, holding: Holding, request: Request) -> tuple[int | None, Binding]:
+    """The most tokens in each sequence of the asked batch, None where nothing limits them, and what stops one more."""
+    batch, limit = request.sequences_per_replica, request.model.max_context
+    own_limit = holding.most_tokens if holding.most_tokens is not None else MOST_TOKENS
+    highest = min(limit if limit is not None else MOST_TOKENS, own_limit)
+    most = _most(lambda tokens: holding.holds(batch, tokens, room.free), highest)
+    if limit is None and most == MOST_TOKENS:
+        return None, _MODEL
+    if most == limit:
+        return most, _MODEL
+    refused = holding.most_sequences is not None and batch > holding.most_sequences
+    return most, "engine" if refused or most == own_limit else room.full
 
 
 def equal_sequences(room: Room, tokens: int, each: int) -> tuple[int | None, Binding, int | None]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError
-from kvcalc.fitting import Binding, Room, capacity_tokens, equal_sequences, most_sequences
+from kvcalc.fitting import Binding, Room, capacity_tokens, equal_sequences, longest_context, most_sequences, sized
 from kvcalc.formula import size
 from kvcalc.model import Attention, Cache
 from kvcalc.reserving import Engine, Question, holding, reserve
@@ -15,7 +15,7 @@ from kvcalc.sharding import rank_tokens, stages
 from kvcalc.sizing import Size, slope_and_fixed
 from kvcalc.units import ceil_div
 
-__all__ = ["AXES", "Cell", "Grid", "Plane", "Setting"]
+__all__ = ["AXES", "Cell", "Grid", "Plane", "Setting", "longest"]
 
 AXES = ("gpu", "weights", "engine", "kv_dtype", "tp", "context", "batch")  # as rows are ordered: the last changes first
 
@@ -143,6 +143,17 @@ class _Columns:
         if full not in self.slopes:
             self.slopes[full] = slope_and_fixed(self.request._replace(context=context))[0].per_token
         return self.slopes[full]
+
+
+def longest(setting: Setting, context: int, batch: int) -> int | None:
+    """The longest context that fits at a batch; None without a budget, and where nothing limits it."""
+    if setting.room is None:
+        return None
+    request = setting.size.request._replace(context=context, batch=batch)
+    if setting.engine is None or setting.question is None:
+        return longest_context(setting.room, sized(setting.size._replace(request=request)), request)[0]
+    held = holding(reserve(setting.engine, setting.question._replace(request=request)))
+    return longest_context(setting.room, held, request)[0]
 
 
 def _exact(setting: Setting, column: _Column, batches: Sequence[int]) -> Iterator[Cell]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kvcalc.document import Value, model_values
 from kvcalc.model import Model
@@ -13,8 +13,9 @@ from kvcalc.units import format_tokens, many
 from kvcalc.version import __version__
 
 __all__ = [
-    "FAR", "KEYS", "View", "budgets", "label", "rows", "settings", "sweep_document", "sweep_report", "value_on",
-    "view_of",
+    "FAR", "KEYS", "WORDS", "Form", "View", "axis_column", "budgets", "fits", "gauge", "label", "largest",
+    "refusals", "rows", "settings", "size_column", "sizes", "sweep_document", "sweep_report", "value_on",
+    "verdict", "view_of",
 ]  # fmt: skip
 
 _PLANE = (
@@ -23,7 +24,9 @@ _PLANE = (
 )  # fmt: skip
 KEYS = (*_PLANE, *Answer._fields)  # of every row, whatever was asked
 
-_WORDS = {"kv_dtype": "KV dtype", "gpu": "GPU"}
+Form = Literal["terminal", "page", "text"]
+_MANY = {"kv_dtype": "KV dtypes", "gpu": "GPUs", "batch": "batches", "weights": "weights", "tp": "sizes of tp"}
+WORDS = {"kv_dtype": "KV dtype", "gpu": "GPU"}
 FAR = 10  # times the longest bar: a budget beyond it would leave nothing of the bars
 
 
@@ -40,12 +43,14 @@ def _head(model: Model, plane: Plane) -> tuple[Value, ...]:
     return (model.name, gpu, weights, name, version, kv_dtype, k, v, *layout, layout.gpus)
 
 
-def rows(model: Model, grid: Grid) -> Iterator[tuple[Value, ...]]:
+def rows(model: Model, answers: Iterable[tuple[Plane, Answer]]) -> Iterator[tuple[Value, ...]]:
     """Every row, as it is reached: values under KEYS."""
-    for plane in grid.planes:
-        beginning = _head(model, plane)
-        for cell in plane.cells():
-            yield (*beginning, *cell)
+    last: Plane | None = None
+    beginning: tuple[Value, ...] = ()
+    for plane, answer in answers:
+        if plane is not last:
+            last, beginning = plane, _head(model, plane)
+        yield (*beginning, *answer)
 
 
 def sweep_document(model: Model, grid: Grid, asked: Mapping[str, Value], warnings: Sequence[str]) -> dict[str, Value]:
@@ -76,6 +81,13 @@ class View(NamedTuple):
     budget: bool
     several: bool  # GPUs
     engine: bool
+
+    @property
+    def title(self) -> str:
+        """Of a chart."""
+        return {"whole cache": "KV cache", "on the fullest GPU": "KV cache on the fullest GPU"}.get(
+            self.words, self.words
+        )
 
     def amount(self, answer: Answer) -> int | None:
         value = getattr(answer, self.key)
@@ -120,28 +132,28 @@ def label(axis: str, value: str | int | None) -> str:
 
 
 def sweep_report(
-    model: Model, grid: Grid, answers: Sequence[tuple[Plane, Answer]], warnings: Sequence[str], *, drawn: bool
+    model: Model, grid: Grid, answers: Sequence[tuple[Plane, Answer]], warnings: Sequence[str], form: Form
 ) -> Report:
-    """Tables for people; with bars, or as a matrix where two axes vary, if it is `drawn` on a terminal."""
+    """Tables for people. A terminal has bars, or a matrix where two axes vary; a text repeats what does not vary."""
     view = view_of(grid, answers)
-    sections = _matrices(view) if drawn and len(view.varied) == 2 else [_listed(view, drawn=drawn)]
+    terminal = form == "terminal"
+    sections = _matrices(view) if terminal and len(view.varied) == 2 else [_listed(view, form)]
     if view.budget:
         sections.append(_memory(grid, view))
     fitting = sum(answer.fits is True for _, answer in answers)
     asked = sum(answer.refused is None for _, answer in answers)
-    fits = fitting > 0 if view.budget else None
     return Report(
         sections,
         title=model.name,
         facts=model_facts(model),
-        verdict=_verdict(fitting, asked) if view.budget else "",
-        fits=fits,
-        notes=[*settings(grid, view), *(_refusals(answers) if drawn else [])],
+        verdict=verdict(fitting, asked) if view.budget else "",
+        fits=fitting > 0 if view.budget else None,
+        notes=[*settings(grid, view), *(refusals(answers) if terminal else [])],
         warnings=list(warnings),
     )
 
 
-def _verdict(fitting: int, asked: int) -> str:
+def verdict(fitting: int, asked: int) -> str:
     if asked == 1:
         return "fits" if fitting else "does not fit"
     return f"{fitting:,} of {asked:,} fit" if fitting else f"none of {asked:,} fits"
@@ -152,7 +164,10 @@ def settings(grid: Grid, view: View) -> list[str]:
     plane = next(plane for plane in grid.planes if plane.setting is not None)
     assert plane.setting is not None
     request = plane.setting.size.request
-    found = []
+    counts = {axis: len({value_on(axis, plane, answer) for plane, answer in view.answers}) for axis in view.varied}
+    over = " x ".join(f"{count:,} {_MANY.get(axis, f'{axis}s')}" for axis, count in counts.items())
+    found = [f"over {over}"] if over else []
+    found += [str(name) for axis, name in zip(AXES[:1], plane.names, strict=False) if name and axis not in view.varied]
     if "context" not in view.varied:
         found.append(many(plane.contexts[0], "token"))
     if "batch" not in view.varied:
@@ -169,7 +184,7 @@ def settings(grid: Grid, view: View) -> list[str]:
     return found
 
 
-def _refusals(answers: Sequence[tuple[Plane, Answer]]) -> list[str]:
+def refusals(answers: Sequence[tuple[Plane, Answer]]) -> list[str]:
     reasons = list(dict.fromkeys(answer.refused for _, answer in answers if answer.refused is not None))
     more = [f"and {len(reasons) - 3} more reasons"] if len(reasons) > 3 else []
     return [f"refused: {reason}" for reason in reasons[:3]] + more
@@ -178,23 +193,28 @@ def _refusals(answers: Sequence[tuple[Plane, Answer]]) -> list[str]:
 _Column = tuple[str, Callable[[Plane, Answer], Cell]]  # its heading, and what stands in it
 
 
-def _listed(view: View, *, drawn: bool) -> Section:
+def _listed(view: View, form: Form) -> Section:
     """A row for each answer."""
-    axes = [axis for axis in AXES if axis in view.varied or axis in ("context", "batch") or not drawn]
-    if drawn and view.varied:
-        axes = list(view.varied)
-    columns: list[_Column] = [(_WORDS.get(axis, axis), _axis_column(axis)) for axis in axes if _named(view, axis)]
-    sizes = _sizes(view)
-    drop = [len(columns) + i for i, key in enumerate(sizes) if key != view.key]
-    columns += [(words, _size_column(key)) for key, words in sizes.items()]
+    whole = ("context", "batch") if form != "text" else AXES
+    axes = [axis for axis in AXES if axis in (view.varied if form != "text" and view.varied else whole)]
+    columns: list[_Column] = [(WORDS.get(axis, axis), axis_column(axis)) for axis in axes if _named(view, axis)]
+    amounts = sizes(view)
+    drop = [len(columns) + i for i, key in enumerate(amounts) if key != view.key]
+    columns += [(words, size_column(key)) for key, words in amounts.items()]
     if view.budget:
-        columns += [("largest batch", lambda _, answer: _largest(answer)), ("fits", _fits)]
-    if any(answer.refused is not None for _, answer in view.answers) and not (drawn and view.budget):
-        columns.append(("refused", lambda _, answer: ("yes" if drawn else answer.refused) if answer.refused else ""))
-    if drawn:
-        columns.append(("", _gauge(view)))
+        columns += [("largest batch", lambda _, answer: largest(answer)), ("fits", fits)]
+    if any(answer.refused is not None for _, answer in view.answers) and (form != "terminal" or not view.budget):
+        columns.append(
+            ("refused", lambda _, answer: (answer.refused or "") if form != "terminal" else _refused(answer))
+        )
+    if form == "terminal":
+        columns.append(("", gauge(view)))
     rows = [tuple(cell(plane, answer) for _, cell in columns) for plane, answer in view.answers]
     return Section("", tuple(heading for heading, _ in columns), rows, keys=True, drop=tuple(drop))
+
+
+def _refused(answer: Answer) -> str:
+    return "" if answer.refused is None else "refused"
 
 
 def _named(view: View, axis: str) -> bool:
@@ -202,7 +222,7 @@ def _named(view: View, axis: str) -> bool:
     return any(value_on(axis, plane, answer) is not None for plane, answer in view.answers)
 
 
-def _sizes(view: View) -> dict[str, str]:
+def sizes(view: View) -> dict[str, str]:
     """The amounts of a row, with their headings."""
     found = {"bytes_per_token": "per token", "bytes_per_sequence": "per sequence", "bytes_total": "whole cache"}
     if view.several:
@@ -214,7 +234,7 @@ def _sizes(view: View) -> dict[str, str]:
     return found
 
 
-def _axis_column(axis: str) -> Callable[[Plane, Answer], Cell]:
+def axis_column(axis: str) -> Callable[[Plane, Answer], Cell]:
     def cell(plane: Plane, answer: Answer) -> Cell:
         value = value_on(axis, plane, answer)
         return Count(value, short=axis == "context") if isinstance(value, int) else value or ""
@@ -222,7 +242,7 @@ def _axis_column(axis: str) -> Callable[[Plane, Answer], Cell]:
     return cell
 
 
-def _size_column(key: str) -> Callable[[Plane, Answer], Cell]:
+def size_column(key: str) -> Callable[[Plane, Answer], Cell]:
     place = Answer._fields.index(key)
 
     def cell(_: Plane, answer: Answer) -> Cell:
@@ -232,15 +252,15 @@ def _size_column(key: str) -> Callable[[Plane, Answer], Cell]:
     return cell
 
 
-def _largest(answer: Answer) -> Cell:
+def largest(answer: Answer) -> Cell:
     return Count(answer.max_batch) if answer.refused is None else ""
 
 
-def _fits(_: Plane, answer: Answer) -> Cell:
+def fits(_: Plane, answer: Answer) -> Cell:
     return "refused" if answer.fits is None else "yes" if answer.fits else "no"
 
 
-def _gauge(view: View) -> Callable[[Plane, Answer], Cell]:
+def gauge(view: View) -> Callable[[Plane, Answer], Cell]:
     """A bar beside those of the other rows, with the budget as a mark, unless that is far beyond all bars."""
     longest = max((view.amount(answer) or 0 for _, answer in view.answers), default=0)
 
@@ -261,7 +281,7 @@ def _matrices(view: View) -> list[Section]:
     over = {head for (_, head), answer in at.items() if answer.fits is False}
 
     def section(title: str, cell: Callable[[Answer, bool], Cell]) -> Section:
-        columns = (_WORDS.get(down, down), *(label(across, value) for value in heads))
+        columns = (WORDS.get(down, down), *(label(across, value) for value in heads))
         rows: list[tuple[Cell, ...]] = [
             (_in_column(down, line), *(cell(at[line, head], head in over) for head in heads)) for line in lines
         ]
@@ -271,9 +291,9 @@ def _matrices(view: View) -> list[Section]:
     if not view.budget:
         return [amounts]
     if "batch" not in view.varied:
-        return [amounts, section("largest batch", lambda answer, _: _largest(answer))]
+        return [amounts, section("largest batch", lambda answer, _: largest(answer))]
     if across == "batch":
-        rows = [(*row, _largest(at[line, heads[0]])) for row, line in zip(amounts.rows, lines, strict=True)]
+        rows = [(*row, largest(at[line, heads[0]])) for row, line in zip(amounts.rows, lines, strict=True)]
         return [amounts._replace(columns=(*amounts.columns, "largest batch"), rows=rows)]
     return [amounts]
 

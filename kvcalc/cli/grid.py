@@ -1,6 +1,6 @@
 """A grid of questions from lists of options: each choice is asked as the default verb would ask it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +23,7 @@ from kvcalc.units import parse_integer, parse_size, parse_tokens
 if TYPE_CHECKING:
     from kvcalc.launching import Launch
 
-__all__ = ["Swept", "sweep_of"]
+__all__ = ["Swept", "answered", "grid_of"]
 
 _MOST_GPUS = 65536
 Choice = str | int | None  # of one axis
@@ -50,8 +50,8 @@ class _Lists(NamedTuple):
     batch: list[int] | None
 
 
-def sweep_of(model: Model, behind: Sequence[str] | None, given: o.Given) -> Swept:
-    """The grid that the options ask for. Raises KvcalcError for what is wrong, and where no choice can be."""
+def grid_of(model: Model, behind: Sequence[str] | None, given: o.Given) -> Swept:
+    """The grid that the options ask about a model. Raises KvcalcError for options that are wrong in themselves."""
     lists = _lists(model, given)
     bounded({f"--{name.replace('_', '-')}": values or [None] for name, values in lists._asdict().items()})
     launches = _launches(lists, behind)
@@ -76,7 +76,6 @@ def sweep_of(model: Model, behind: Sequence[str] | None, given: o.Given) -> Swep
         stored = posed.stored if posed is not None and budget is not None and budget.weights == "auto" else None
         warnings.update(dict.fromkeys([*_said(size, posed, contexts, batches), *fit_warnings(room, stored)]))
     grid = Grid(tuple(planes))
-    _check_answered(grid)
     return Swept(grid, _in_force(grid, given), tuple(warnings))
 
 
@@ -90,17 +89,18 @@ def _dtype(choice: Choice, size: Size, lists: _Lists) -> Choice:
 
 
 def _in_force(grid: Grid, given: o.Given) -> dict[str, Value]:
-    request = next(plane.setting.size.request for plane in grid.planes if plane.setting is not None)
+    request = next((plane.setting.size.request for plane in grid.planes if plane.setting is not None), None)
+    layout = None if request is None else request.layout
     memory = {name: given[name] for name in ("vram", "kv_memory", "overhead")}
     share = None if given["utilization"] is None else Share.parse(given["utilization"], "--utilization")
     return {
         "k_dtype": given["k_dtype"],
         "v_dtype": given["v_dtype"],
-        "kv_heads": request.kv_heads,
-        "encoder_tokens": request.encoder_tokens,
-        "pp": request.layout.pp,
-        "dp": request.layout.dp,
-        "dcp": request.layout.dcp,
+        "kv_heads": None if request is None else request.kv_heads,
+        "encoder_tokens": None if request is None else request.encoder_tokens,
+        "pp": None if layout is None else layout.pp,
+        "dp": None if layout is None else layout.dp,
+        "dcp": None if layout is None else layout.dcp,
         "utilization": None if share is None else share.part / share.of,
         **{
             f"{name}_bytes": None if text is None else parse_size(text, f"--{name}", zero=True)
@@ -178,12 +178,13 @@ def _said(size: Size, posed: Posed | None, contexts: Sequence[int], batches: Seq
     return [*said, *posed.warnings, *planned]
 
 
-def _check_answered(grid: Grid) -> None:
+def answered(grids: Iterable[Grid]) -> None:
     """Raise KvcalcError with the reason where every cell is refused."""
     reason: KvcalcError | None = None
-    for plane, cell in grid.answers():
-        if cell.refused is None:
-            return
-        reason = reason or plane.error or KvcalcError(cell.refused)
-    assert reason is not None
-    raise reason
+    for grid in grids:
+        for plane, cell in grid.answers():
+            if cell.refused is None:
+                return
+            reason = reason or plane.error or KvcalcError(cell.refused)
+    if reason is not None:
+        raise reason

@@ -22,6 +22,7 @@ BEHIND_DASHES = "kvcalc.behind_dashes"
 VERB_MODULES = {
     "size": "kvcalc.cli.size",
     "sweep": "kvcalc.cli.sweep",
+    "compare": "kvcalc.cli.compare",
     "tradeoff": "kvcalc.cli.tradeoff",
     "check": "kvcalc.cli.check",
     "verify": "kvcalc.cli.verify",

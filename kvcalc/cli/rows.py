@@ -1,6 +1,5 @@
 """An answer of many rows: written as they are worked out, or as one report; and its chart, into files."""
 
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -90,7 +89,6 @@ def draw(
     if html is not None:
         from kvcalc.render.html import render as as_html
 
-        asked = shlex.join(["kvcalc", *sys.argv[1:]])
-        texts.append((html, as_html(report(), [chart("--html")], output.units, asked), "--html"))
+        texts.append((html, as_html(report(), [chart("--html")], output.units), "--html"))
     for path, text, option in texts:
         save(path, text, option)

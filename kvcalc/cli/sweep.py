@@ -7,7 +7,7 @@ import typer
 
 from kvcalc.cli import lists
 from kvcalc.cli import options as o
-from kvcalc.cli.grid import sweep_of
+from kvcalc.cli.grid import answered, grid_of
 from kvcalc.cli.group import BEHIND_DASHES
 from kvcalc.cli.rows import STREAMED, draw, emit_rows
 from kvcalc.cli.shell import load_model
@@ -16,6 +16,7 @@ from kvcalc.swept import KEYS, rows, sweep_document, sweep_report
 if TYPE_CHECKING:
     from kvcalc.charts import Chart
     from kvcalc.report import Report
+    from kvcalc.swept import Form
 
 __all__ = ["app"]
 
@@ -58,18 +59,19 @@ def sweep(
     given = ctx.params
     output = o.output_of({**given, "explain": False}, terminal=sys.stdout.isatty())
     loaded = load_model(model, assume_dense=assume_dense)
-    grid, asked, warnings = sweep_of(loaded, ctx.meta.get(BEHIND_DASHES), given)
+    grid, asked, warnings = grid_of(loaded, ctx.meta.get(BEHIND_DASHES), given)
+    answered([grid])
     answers = [] if output.form in STREAMED and svg is None and html is None else list(grid.answers())
 
-    def report(*, drawn: bool = False) -> "Report":
-        return sweep_report(loaded, grid, answers, warnings, drawn=drawn)
+    def report(form: "Form" = "terminal" if output.form == "table" else "text") -> "Report":
+        return sweep_report(loaded, grid, answers, warnings, form)
 
     def chart(option: str) -> "Chart":
         from kvcalc.charting import sweep_chart
 
         return sweep_chart(loaded, grid, answers, option)
 
-    draw(svg, html, chart, report, output)
+    draw(svg, html, chart, lambda: report("page"), output)
     head = sweep_document(loaded, grid, asked, warnings)
-    status = emit_rows(output, head, KEYS, lambda: rows(loaded, grid), lambda: report(drawn=output.form == "table"))
+    status = emit_rows(output, head, KEYS, lambda: rows(loaded, answers or grid.answers()), report)
     raise typer.Exit(status)

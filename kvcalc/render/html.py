@@ -12,16 +12,20 @@ from kvcalc.version import __version__
 
 __all__ = ["render"]
 
+_LONG = 30  # letters of a cell that would else be wrapped to a word a line
+
 _STYLE = """
 :root{color-scheme:light dark}
-body{max-width:62rem;margin:2rem auto;padding:0 1rem;background:#fff;color:#1b1f24;
+body{max-width:64rem;margin:2rem auto;padding:0 1rem;background:#fff;color:#1b1f24;
 font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 h1{font-size:1.5rem;margin:0}h2{font-size:1.05rem;margin:1.6rem 0 .4rem}p{margin:.4rem 0}
 .facts,footer{color:#57606a}.verdict{font-weight:600}.warning{border-left:4px solid #b00020;padding-left:.7rem}
 figure{margin:1.2rem 0}svg{max-width:100%;height:auto}.scroll{overflow-x:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.22rem .8rem .22rem 0;text-align:left;border-bottom:1px solid #d9dde2;vertical-align:top}
-th{border-bottom:2px solid #6a737d}.number{text-align:right;white-space:nowrap}small{color:#57606a}
+th{border-bottom:2px solid #6a737d}td{white-space:nowrap}
+.number{text-align:right}.long{min-width:13rem;white-space:normal}
+small{display:block;color:#57606a}
 footer{margin-top:2rem;font-size:.85rem}
 @media screen and (prefers-color-scheme:dark){body{background:#14171c;color:#e6e9ed}
 .facts,footer,small{color:#98a1ab}th,td{border-color:#333a42}th{border-color:#98a1ab}.warning{border-color:#ff7b7b}}
@@ -30,20 +34,20 @@ h2{break-after:avoid}.scroll{overflow:visible}}
 """
 
 
-def render(report: Report, charts: Sequence[Chart], units: Units, asked: str = "") -> str:
-    """The whole file. `asked` is the question, as it may be asked again."""
-    return "\n".join(_page(report, charts, units, asked)) + "\n"
+def render(report: Report, charts: Sequence[Chart], units: Units) -> str:
+    """The whole file."""
+    return "\n".join(_page(report, charts, units)) + "\n"
 
 
-def _page(report: Report, charts: Sequence[Chart], units: Units, asked: str) -> Iterator[str]:
+def _page(report: Report, charts: Sequence[Chart], units: Units) -> Iterator[str]:
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
     yield f"<title>{_safe(report.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>"
     yield f"<h1>{_safe(report.title)}</h1>"
     if report.facts:
         yield f'<p class="facts">{_safe(", ".join(report.facts))}</p>'
-    if asked:
-        yield f"<p><code>{_safe(asked)}</code></p>"
+    if report.notes:
+        yield f"<p>{_safe('; '.join(report.notes))}</p>"
     if report.verdict:
         yield f'<p class="verdict">{_safe(report.verdict)}</p>'
     for warning in report.warnings:
@@ -52,8 +56,6 @@ def _page(report: Report, charts: Sequence[Chart], units: Units, asked: str) -> 
         yield f"<figure>\n{svg.render(chart, units)}</figure>"
     for section in report.sections:
         yield from _section(section, units)
-    for note in report.notes:
-        yield f"<p>{_safe(note)}</p>"
     yield f"<footer>kvcalc {__version__}</footer>\n</body>\n</html>"
 
 
@@ -71,7 +73,9 @@ def _section(section: Section, units: Units) -> Iterator[str]:
 
 
 def _cell(tag: str, text: str, *, number: bool) -> str:
-    return f'<{tag} class="number">{text}</{tag}>' if number else f"<{tag}>{text}</{tag}>"
+    if number:
+        return f'<{tag} class="number">{text}</{tag}>'
+    return f'<{tag} class="long">{text}</{tag}>' if len(text) > _LONG else f"<{tag}>{text}</{tag}>"
 
 
 def _shown(cell: Cell, units: Units) -> str:

@@ -1,5 +1,7 @@
 """Tab-separated lines for pipes: no box, nothing cut, each amount once for people and once as a number."""
 
+from functools import lru_cache
+
 from kvcalc.report import Bytes, Cell, Count, Gauge, Report, Section, without_gauges
 from kvcalc.units import Units, format_bytes
 
@@ -29,10 +31,13 @@ def _section(section: Section, units: Units) -> list[str]:
     return lines + ["\t".join(_cell(cell, units, wide=w) for cell, w in row) for row in rows]
 
 
+_human = lru_cache(format_bytes)  # rows of a grid repeat themselves
+
+
 def _cell(cell: Cell, units: Units, *, wide: bool) -> str:
     match cell:
         case Bytes(amount=amount):
-            return f"{format_bytes(amount, units)}\t{amount}"
+            return f"{_human(amount, units)}\t{amount}"
         case Count(number=number):
             text = "no limit" if number is None else str(number)
         case Gauge():

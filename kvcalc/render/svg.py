@@ -31,7 +31,7 @@ from kvcalc.units import Units
 __all__ = ["render"]
 
 _WIDTH, _HEIGHT = 960, 540
-_TOP, _BOTTOM, _LEFT = 92, 62, 20
+_TOP, _BOTTOM, _LEFT = 104, 62, 20
 _LETTER = 7.3  # the mean width of a letter of 13 px, a little more than sans-serif fonts have
 _LINE = 16  # of text
 _LONGEST_NAME = 48  # letters of a name; more would leave no room for the chart
@@ -44,7 +44,8 @@ _DASHES = ("", "8 4", "2 4", "11 4 2 4")
 
 _STYLE = """
 .kv{background:#fff;color:#1b1f24;font:13px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
-.kv text{fill:currentColor}.kv .title{font-size:18px;font-weight:600}.kv .axis{font-weight:600}
+.kv text{fill:currentColor}.kv .title{font-size:18px;font-weight:600}
+.kv .axis{font-weight:600}.kv text.about{fill:#57606a}
 .kv .ground{fill:#fff}.kv .grid{stroke:#d9dde2;stroke-width:1}.kv .base{stroke:#6a737d;stroke-width:1.2}
 .kv .line{fill:none;stroke-width:2.2;stroke-linejoin:round}.kv .lead{stroke:#8a929b;stroke-width:.8;fill:none}
 .kv .halo{stroke:#fff;stroke-width:4;stroke-linejoin:round;paint-order:stroke}
@@ -53,8 +54,11 @@ _STYLE = """
 .kv .over{fill-opacity:.35;stroke-dasharray:5 3}.kv .bar{stroke-width:1.4}.kv .none{font-style:italic}
 """
 _STYLE_DARK = """
-.kv{background:#14171c;color:#e6e9ed}.kv .ground{fill:#14171c}.kv .grid{stroke:#333a42}.kv .base{stroke:#98a1ab}
-.kv .halo{stroke:#14171c}.kv .limit{stroke:#ff7b7b}.kv text.limits{fill:#ff9c9c}
+.kv{background:#14171c;color:#e6e9ed}.kv .ground{fill:#14171c}
+.kv .grid{stroke:#333a42}.kv .base{stroke:#98a1ab}
+.kv text.about{fill:#98a1ab}
+.kv .halo{stroke:#14171c}
+.kv .limit{stroke:#ff7b7b}.kv text.limits{fill:#ff9c9c}
 """
 
 
@@ -88,7 +92,8 @@ def render(chart: Chart, units: Units) -> str:
         f"<desc>{_safe(chart.about)}</desc>",
         f"<style>{_style()}</style>",
         f'<rect class="ground" width="{_WIDTH}" height="{height}"/>',
-        _text(_LEFT, 32, _short(chart.title, 100), "title"),
+        _text(_LEFT, 30, _short(chart.title, 100), "title"),
+        _text(_LEFT, 52, _short(chart.about, 140), "about"),
         *inside,
         "</svg>",
     ]
