@@ -189,12 +189,12 @@ def _against(load: float, recompute: float) -> str:
 
 def _verdict(answer: Answer, units: Units) -> str:
     found, times = answer.found, answer.found.times
-    buys = f"{format_bytes(answer.size.bytes_total, units)} of cache save {_times(found.generation.ratio)} the compute"
+    buys = f"{format_bytes(answer.size.bytes_total, units)} of cache buy {_times(found.generation.ratio)} less compute"
     if times is None:
         return buys
     if not times.saves:
         return f"{buys} and no time: {found.last:,} tokens are below the ridge, {times.ridge:,}"
-    return f"{buys} and {_times(times.generation.ratio)} the time"
+    return f"{buys} and {_times(times.generation.ratio)} less time"
 
 
 def _notes(answer: Answer, units: Units) -> list[str]:

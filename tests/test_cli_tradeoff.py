@@ -8,24 +8,9 @@ from typing import Any
 
 import pytest
 
-from kvcalc import cards
 from kvcalc.cli.main import run
-from kvcalc.hardware import Card
 
 Asked = Callable[..., Any]
-
-
-@pytest.fixture(autouse=True)
-def rates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An H100 as its maker states it: 3.35 TB/s, 989 dense TFLOP/s in 16 bits and 1,979 in 8."""
-    h100 = Card("h100", "H100", 80 * 10**9, (9, 0), "NVIDIA", 3_350 * 10**9, 989 * 10**12, 1_979 * 10**12)
-
-    def find(text: str, what: str = "--gpu") -> tuple[int | None, Card]:
-        count, _, name = text.rpartition("x")
-        assert (name, what) == ("h100", "--gpu")
-        return int(count) if count else None, h100
-
-    monkeypatch.setattr(cards, "find", find)
 
 
 @pytest.fixture
@@ -170,3 +155,22 @@ def test_a_model_whose_parameters_are_not_known(
     found = asked(str(file), "--parameters", "1M", "--gpu", "h100")
     assert found["flops"]["per_token_outside_attention"] == 2_000_000
     assert found["request"]["weights_bytes"] == 2_000_000
+
+
+def test_values_that_need_a_gpu(refused: Callable[..., tuple[str, str]], capsys: pytest.CaptureFixture[str]) -> None:
+    """A time without a GPU is refused with the way to it, and CSV has the same columns either way."""
+    assert refused("tradeoff", "llama3.1-8b", "--get", "seconds.token.ratio") == (
+        "--get: 'seconds.token.ratio' needs a GPU", "  hint: add --gpu NAME",
+    )  # fmt: skip
+    heads = []
+    for gpu in ([], ["--gpu", "h100"]):
+        assert run(["tradeoff", "llama3.1-8b", *gpu, "--format", "csv"]) == 0
+        heads.append(capsys.readouterr().out.splitlines()[0])
+    assert heads[0] == heads[1]
+    assert "prefix.break_even_bytes_per_second" in heads[0]
+
+
+def test_the_headline(capsys: pytest.CaptureFixture[str]) -> None:
+    """--quiet is how many times less a cache computes."""
+    assert run(["tradeoff", "llama3.1-8b", "--input", "8192", "--output", "1024", "-q"]) == 0
+    assert round(float(capsys.readouterr().out), 1) == 960.3

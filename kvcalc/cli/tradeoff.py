@@ -65,6 +65,7 @@ def tradeoff(
     v_dtype: o.VDtype = None,
     kv_heads: o.KvHeads = None,
     gpu: o.Gpu = None,
+    gpu_file: o.GpuFile = None,
     tp: o.Tp = None,
     weights: o.WeightsOption = None,
     parameters: Parameters = None,
