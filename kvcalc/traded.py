@@ -214,8 +214,8 @@ def _lesson(found: Comparison) -> str:
     last = found.last
     passes = (last * (last + 1) - found.prompt * (found.prompt - 1)) // 2
     return (
-        f"without a cache each new token computes all before it again, {many(passes, 'token')} for this text (O(n^2)), "
-        f"and with it {last:,} once each (O(n))"
+        f"without a cache each new token computes all text before it again, O(n^2): {many(passes, 'token')} here; with it "
+        f"each is computed once, O(n): {last:,}"
     )
 
 
@@ -234,10 +234,10 @@ def _ridge(times: Times, rig: Rig, units: Units) -> str:
     if not times.ridge:
         return "even one token takes longer to compute than the weights to read, so the cache saves time at any length"
     weights, tokens = format_bytes(rig.touched, units), many(times.ridge, "token")
-    held = f"at peak rates, reading the {weights} of weights of a token takes as long as computing {tokens}"
+    held = f"reading the {weights} of weights that a token needs takes as long as computing {tokens}, at peak rates"
     if rig.touched < rig.weights:
         return f"{held}; more tokens read more experts, so that a pass without the cache may take longer before that"
-    return f"{held}: up to that length the cache saves no time at batch 1"
+    return f"{held}: up to there, the cache saves no time at batch 1"
 
 
 def _times(ratio: float) -> str:
