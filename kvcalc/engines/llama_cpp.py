@@ -23,7 +23,8 @@ _FORMATS = ("fp32", "fp16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q
 def plan(question: Question) -> Plan:
     """What one context reserves. The devices that hold the layers (-ngl, -ts) do not change the sum."""
     without_tp(question, "llama.cpp")
-    question = restaged(question, _devices(question))
+    if question.request.layout.pp > 1:
+        question = restaged(question, _devices(question))
     context = context_of(question)
     kept = [keep(each, context) for each in held(question)]
     if context.arch in DRAFTS_CACHED and question.request.facts.gguf:  # a file's own draft layers
