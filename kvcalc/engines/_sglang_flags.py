@@ -177,6 +177,7 @@ FLAGS = Flags(
     | frozenset({"--decode-attention-backend", "--prefill-attention-backend", "--speculative-num-steps",
                  "--speculative-eagle-topk"}),
     switches=frozenset(f"--{name}" for name in _SWITCHES.split()),
+    abbreviated=True,
 )  # fmt: skip
 
 _OPTIONS = ("tp", "pp", "dp", "dcp", "context")

@@ -179,6 +179,7 @@ FLAGS = Flags(
     switches=frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-"))
     | {"-dph", "-dpe", "-dpm", "-ep"},
     underscores=True,
+    abbreviated=True,
     images=(Image("vllm/vllm-openai", "vllm serve"),),  # docker/Dockerfile; older: the module
 )
 

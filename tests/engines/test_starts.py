@@ -180,6 +180,11 @@ def _asked(argv: list[str], capsys: pytest.CaptureFixture[str]) -> Any:
         ("qwen3-8b -- llama-server -c 4096 -np 1 -ts 1/1 -sm layer", "request.pp", "2"),
         ("qwen3-8b -- llama-server -c 4096 -np 1 -ts 3,1", "request.pp", "1"),
         ("qwen3-8b -- llama-server -c 4096 -np 1 -ts 1,1 -sm row", "request.pp", "1"),
+        # argparse takes the beginning of a name where no other begins so
+        ("-- vllm serve openai/gpt-oss-20b --tensor-par 4 --max_model=5000", "request.tp", "4"),
+        ("-- vllm serve openai/gpt-oss-20b --tensor-par 4 --max_model=5000", "request.context", "5000"),
+        ("-- sglang serve --model-p openai/gpt-oss-20b --context-l 5000", "request.context", "5000"),
+        ("-- vllm serve openai/gpt-oss-20b --max-num 4", "request.batch", "1"),  # of seqs, of batched tokens
         # 8.19B parameters in 8 bits; a checkpoint that is packed already stays as it is
         ("--gpu h100 -- vllm serve Qwen/Qwen3-8B -q fp8", "fit.weights_bytes_per_gpu", "8190000000"),
         ("--gpu h100 --weights bf16 -- vllm serve Qwen/Qwen3-8B -q fp8", "fit.weights_bytes_per_gpu", "16380000000"),
