@@ -202,7 +202,7 @@ def asked(program: str, read: Read, model: Model) -> Asked:
 
 
 def _devices(values: Mapping[str, Any]) -> int:
-    """Equal devices that have layers of their own; 1 where -ts is not there, or does not say so. Zeros are no shares."""
+    """Equal devices that have layers of their own; 1 where -ts does not say so. Zeros are no shares."""
     parts = re.split("[,/]+", str(values.get("parts", "")))
     equal = len(set(parts)) == 1 and re.fullmatch("[0.]*", parts[0]) is None
     return len(parts) if equal and values.get("split_mode", "layer") == "layer" else 1
