@@ -214,8 +214,8 @@ def _lesson(found: Comparison) -> str:
     last = found.last
     passes = (last * (last + 1) - found.prompt * (found.prompt - 1)) // 2
     return (
-        f"without a cache each new token computes all text before it again, O(n^2): {many(passes, 'token')} here; with it "
-        f"each is computed once, O(n): {last:,}"
+        f"without a cache each new token computes all text before it again, O(n^2): {many(passes, 'token')} here; "
+        f"with it each is computed once, O(n): {last:,}"
     )
 
 

@@ -1,6 +1,7 @@
 """Charts as values and as SVG: round ticks, a mark for each point, nothing from elsewhere."""
 
 import re
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -55,7 +56,7 @@ def lines(**changes: object) -> Lines:
     series = tuple(
         Series(f"batch {b}", tuple(Point(K * 2**i, b * 1000 * 2**i) for i in range(5))) for b in range(1, 25)
     )
-    chart = Lines("A <title> & more", "what \"was\" asked", Axis("context", "tokens", "log2"),
+    chart = Lines("A <title> & more", 'what "was" asked', Axis("context", "tokens", "log2"),
                   Axis("size", "bytes", "log2"), series, (Limit("budget", 200_000), Limit("ridge", 3000, upright=True)))  # fmt: skip
     return chart._replace(**changes)
 
@@ -92,7 +93,7 @@ def test_names_do_not_overlap() -> None:
     close = tuple(Series(f"s{i}", (Point(1, 100 + i), Point(2, 200 + i))) for i in range(20))
     tree = ET.fromstring(svg.render(lines(series=close, limits=()), "iec"))
     heights = sorted(float(text.get("y", "")) for text in tree.iter(f"{SVG}text") if text.get("class") == "name")
-    assert min(b - a for a, b in zip(heights, heights[1:], strict=False)) >= 15.9
+    assert min(b - a for a, b in pairwise(heights)) >= 15.9
 
 
 @pytest.mark.parametrize("chart", [lines(), bars()], ids=["lines", "bars"])

@@ -19,6 +19,7 @@ ORDER = (
     ("request", "weights"),
     ("flops", "sizing"),
     ("fitting", "demands", "serving", "tradeoffs"),
+    ("deployment",),
     ("variables",),
     ("notation", "reading", "scripts", "yamlfile"),
     ("manifests",),
@@ -73,7 +74,7 @@ def name_of(path: Path) -> str:
 NAMES = {name_of(path): path for path in MODULES}
 ENGINES = tuple(name for name in NAMES if name.split(".")[0] == "engines")
 PURE = (
-    *(name for names in ORDER[:9] for name in names),
+    *(name for names in ORDER[:10] for name in names),
     *(*READERS, "manifests", "flags", "versions", "reserving", "sweeping", "starting", "logform", "checking"),
     *ENGINES,
 )

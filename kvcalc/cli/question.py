@@ -28,13 +28,15 @@ _CARD_SHARE = Share(9, 10)  # of a named GPU, where no engine says
 class Posed(NamedTuple):
     """A question put to an engine, with nothing reserved yet. `stated` is what the engine's own flags say.
 
-    `stored`: how the weights that it runs are packed, where the model's own are not.
+    `stored`: how the weights that it runs are packed, where the model's own are not. `at_most`: the batch is the most
+    that the command allows at once.
     """
 
     engine: "Engine"
     question: "Question"
     stated: "Stated"
     stored: str | None
+    at_most: bool
     warnings: tuple[str, ...]
 
     def budget(self, budget: Budget | None) -> Budget | None:
@@ -48,13 +50,13 @@ class Posed(NamedTuple):
             return Budget(kv_memory=self.stated.kv_memory)
         if budget is None or budget.vram is None:
             return budget
-        of_rest = self.engine.of_rest
+        of_rest, loaded = self.engine.of_rest, self.stated.loaded
         if budget.utilization is None:
             own = self.engine.utilization(self.question, budget.vram)
-            return budget._replace(utilization=self.stated.utilization or own, of_rest=of_rest)
+            return budget._replace(utilization=self.stated.utilization or own, of_rest=of_rest, loaded=loaded)
         if self.stated.utilization is not None:
             raise KvcalcError("--utilization: the engine's own flags behind -- say it too", "leave one of them out")
-        return budget._replace(of_rest=of_rest)
+        return budget._replace(of_rest=of_rest, loaded=loaded)
 
 
 class Asked(NamedTuple):
@@ -73,6 +75,10 @@ class Asked(NamedTuple):
     @property
     def stored(self) -> str | None:
         return None if self.posed is None else self.posed.stored
+
+    @property
+    def at_most(self) -> bool:
+        return self.posed is not None and self.posed.at_most
 
     @property
     def holding(self) -> Holding | None:
@@ -144,12 +150,17 @@ def pose(model: "Model", given: Given, started: "Launch | None") -> tuple[Size, 
         given = {**given, "kv_dtype": engine.packed[packed]}
         stated = stated._replace(knobs={**stated.knobs, "packed": packed})
     defaults = {name: value for name, value in stated.defaults.items() if given[name] is None}
+    at_most = stated.sequences is not None and given["batch"] is None
+    if stated.sequences is not None and at_most:
+        replicas = stated.options.get("dp")
+        defaults["batch"] = stated.sequences * (replicas if isinstance(replicas, int) else layout_of(given)["dp"])
     size = measure(request_of(model, given, {**defaults, **stated.options}))
     question = Question(size.request, size.placement, started.version, stated.knobs, card=card_of(given)[1]).counted()
     own = {f"--{name.replace('_', '-')}" for name in given}
     behind_it = [f"{name}: options of kvcalc stand in front of --" for name in started.read.unknown if name in own]
     stored = engine.stored(started.program, started.read, model)
-    return size, Posed(engine, question, stated, stored, (*behind_it, *started.warnings, *stated.warnings))
+    warnings = (*behind_it, *started.warnings, *stated.warnings)
+    return size, Posed(engine, question, stated, stored, at_most, warnings)
 
 
 def _memory(given: Given) -> int | None:
