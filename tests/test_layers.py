@@ -40,7 +40,7 @@ ORDER = (
     ("logs.",),
     ("report", "document"),
     ("checked", "reserved"),
-    ("catalogue",),
+    ("cardlist", "catalogue"),
     ("render.",),
     ("verifying.",),
     ("api",),
