@@ -44,7 +44,7 @@ ORDER = (
     ("checked", "reserved", "swept", "traded"),
     ("compared",),
     ("charting",),
-    ("catalogue",),
+    ("cardlist", "catalogue"),
     ("render.",),
     ("verifying.",),
     ("api",),
