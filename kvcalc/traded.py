@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kvcalc.charts import Axis, Limit, Lines, Point, Series, amount
 from kvcalc.document import Value, model_values
 from kvcalc.hardware import Card
-from kvcalc.model import attention_class
+from kvcalc.model import Recurrent, attention_class
 from kvcalc.report import Cell, Report, Section
 from kvcalc.sharding import Layout
 from kvcalc.sizing import Size
@@ -148,7 +148,8 @@ def _facts(answer: Answer) -> list[str]:
     found, request = answer.found, answer.found.request
     k, v, tp = request.widths.k.name, request.widths.v.name, request.layout.tp
     facts = [f"{found.prompt:,} tokens of prompt and {found.output:,} new", many(request.batch, "sequence")]
-    facts.append(f"K and V in {k}" if k == v else f"K in {k}, V in {v}")
+    if any(not isinstance(cache, Recurrent) for cache in request.model.distinct_caches):
+        facts.append(f"K and V in {k}" if k == v else f"K in {k}, V in {v}")
     if answer.card is not None:
         facts.append(f"{tp} x {answer.card.label}" if tp > 1 else answer.card.label)
     return facts
@@ -193,16 +194,22 @@ def _verdict(answer: Answer, units: Units) -> str:
     if times is None:
         return buys
     if not times.saves:
-        return f"{buys} and no time: {found.last:,} tokens are below the ridge, {times.ridge:,}"
+        rig = found.rig
+        time = "no time" if rig is None or rig.touched == rig.weights else "time only as far as it reads fewer experts"
+        return f"{buys} and {time}: {found.last:,} tokens are below the ridge, {times.ridge:,}"
     return f"{buys} and {_times(times.generation.ratio)} less time"
 
 
 def _notes(answer: Answer, units: Units) -> list[str]:
     found = answer.found
     notes = [_lesson(found), _counted(found)]
-    if found.rig is None or found.times is None or found.prefix is None:
+    if found.rig is None or found.times is None:
         return [*notes, "no GPU is named, so this is compute and memory, and no time: --gpu NAME adds it"]
-    notes += [_ridge(found.times, found.rig, units), f"loading pays above {_rate(found.prefix.break_even)}"]
+    notes.append(_ridge(found.times, found.rig, units))
+    if found.prefix is None:
+        notes.append("what it takes to run the encoder again is not counted, so loading its cache is not weighed up")
+    else:
+        notes.append(f"loading pays above {_rate(found.prefix.break_even)}")
     notes.append(f"times are estimates: {found.rig.shares}")
     if found.rig.gpus > 1:
         notes.append(f"one link serves all {found.rig.gpus} GPUs, and what these exchange is not counted")

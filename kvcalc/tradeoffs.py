@@ -5,80 +5,18 @@ and computing its FLOPs, each at the share of the peak that is attained. Weights
 over the ranks of tp; what they exchange is not counted, with a cache or without.
 """
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kvcalc.errors import KvcalcError, nearest, shown
 from kvcalc.flops import Flops, Index, Seen, Term, index_of, seen
 from kvcalc.formula import size, token_bytes
-from kvcalc.model import Cache, Compressed, Indexer, Recurrent, Shared
+from kvcalc.links import LINKS, Link
+from kvcalc.model import Attention, Cache, Compressed, Indexer, Recurrent, Shared
 from kvcalc.request import Request
 from kvcalc.roofline import Shares
 from kvcalc.sharding import Layout, shard
-from kvcalc.units import parse_size
 
-__all__ = [
-    "LINKS",
-    "Comparison",
-    "Link",
-    "Loaded",
-    "Pair",
-    "Prefix",
-    "Rig",
-    "Times",
-    "cache_reads",
-    "compare",
-    "parse_links",
-]
-
-
-class Link(NamedTuple):
-    """A way by which a cache comes back to the GPU."""
-
-    name: str
-    label: str
-    bytes_per_second: int
-
-
-# What is attained in one direction, not what the standard states. PCIe 5: 50 of 63 GB/s between an H100 and its host,
-# in blocks of megabytes (vLLM's blog on offloading); PCIe 4 half of that. NVMe: one drive of PCIe 4 reads 7 GB/s by its
-# data sheet. Networks: 80 % of the line; over RDMA, 142 and 164 of 200 GB/s were measured.
-LINKS = (
-    Link("pcie5", "PCIe 5 x16", 50 * 10**9),
-    Link("pcie4", "PCIe 4 x16", 25 * 10**9),
-    Link("nvme", "NVMe drive", 7 * 10**9),
-    Link("400gbit", "400 Gbit/s network", 40 * 10**9),
-    Link("100gbit", "100 Gbit/s network", 10 * 10**9),
-)
-_MOST_LINKS = 16
-
-
-def parse_links(text: str | None) -> tuple[Link, ...]:
-    """Names of LINKS and rates such as 25GB/s, separated by commas; all of LINKS where nothing is given."""
-    if text is None:
-        return LINKS
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) > _MOST_LINKS:
-        raise KvcalcError(f"--link: expected at most {_MOST_LINKS} links, got {len(parts):,}")
-    return tuple(map(_link, parts))
-
-
-def _link(text: str) -> Link:
-    rate = re.fullmatch(r"(.{1,60}?)\s?/\s?s", text)
-    if rate is not None:
-        return Link(text, text, parse_size(rate[1], "--link"))
-    wanted = re.sub(r"[\s._-]", "", text.lower())
-    found = next((link for link in LINKS if link.name == wanted), None)
-    if found is None:
-        names = [link.name for link in LINKS]
-        hint = f"one of {', '.join(names)}, or a rate such as 25GB/s"
-        if re.fullmatch(r"[0-9.]{1,9} ?[a-zA-Z]{1,3}", text):
-            hint = f"a rate is {text}/s"
-        elif close := nearest(wanted[:20], names, 1):
-            hint = f"did you mean {close[0]}?"
-        raise KvcalcError(f"--link: expected a link, got {shown(text)}", hint)
-    return found
+__all__ = ["Clock", "Comparison", "Loaded", "Pair", "Prefix", "Rig", "Times", "cache_reads", "compare"]
 
 
 class Rig(NamedTuple):
@@ -181,8 +119,13 @@ def compare(
         Pair(flops.with_cache(prompt, output), flops.without_cache(prompt, output)),
         rig,
         None if rig is None else times(rig, request, flops, prompt, output),
-        None if rig is None else prefix(rig, request, flops, prompt, links),
+        None if rig is None or _crosses(request) else prefix(rig, request, flops, prompt, links),
     )
+
+
+def _crosses(request: Request) -> bool:
+    """A part of the cache is the encoder's, whose own pass is not counted: computing it again cannot be weighed up."""
+    return any(isinstance(cache, Attention) and cache.reach == "cross" for cache in request.model.distinct_caches)
 
 
 def times(rig: Rig, request: Request, flops: Flops, prompt: int, output: int) -> Times:

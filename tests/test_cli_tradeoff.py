@@ -174,3 +174,18 @@ def test_the_headline(capsys: pytest.CaptureFixture[str]) -> None:
     """--quiet is how many times less a cache computes."""
     assert run(["tradeoff", "llama3.1-8b", "--input", "8192", "--output", "1024", "-q"]) == 0
     assert round(float(capsys.readouterr().out), 1) == 960.3
+
+
+def test_an_encoders_cache_is_not_weighed_up(asked: Asked, capsys: pytest.CaptureFixture[str]) -> None:
+    """To compute it again the encoder would have to run, which is not counted: no break-even is claimed."""
+    found = asked("whisper-large-v3", "--gpu", "l4")
+    assert found["prefix"] is None
+    assert found["seconds"]["token"]["ratio"] > 1
+    assert run(["tradeoff", "whisper-large-v3", "--gpu", "l4"]) == 0
+    assert "encoder" in capsys.readouterr().out
+
+
+def test_experts_below_the_ridge(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pass over 209 tokens reads more experts than one token does: that a cache saves, and it alone."""
+    assert run(["tradeoff", "mixtral-8x7b", "--gpu", "2xh100", "--input", "200", "--output", "10"]) == 0
+    assert "time only as far as it reads fewer experts: 209 tokens are below the ridge, 295" in capsys.readouterr().out

@@ -15,7 +15,7 @@ ORDER = (
     ("charts", "dtypes", "grids"),
     ("model",),
     ("formula",),
-    ("sharding", "hardware", "roofline", "workload"),
+    ("sharding", "hardware", "links", "roofline", "workload"),
     ("request", "weights"),
     ("flops", "sizing"),
     ("fitting", "demands", "serving", "tradeoffs"),

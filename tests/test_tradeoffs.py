@@ -8,11 +8,12 @@ from kvcalc import library
 from kvcalc.dtypes import COMPUTE
 from kvcalc.errors import KvcalcError
 from kvcalc.flops import count
+from kvcalc.links import LINKS, parse_links
 from kvcalc.model import Attention, Model
 from kvcalc.request import ask
 from kvcalc.roofline import Shares
 from kvcalc.sharding import Layout
-from kvcalc.tradeoffs import LINKS, Comparison, Rig, cache_reads, compare, parse_links
+from kvcalc.tradeoffs import Comparison, Rig, cache_reads, compare
 
 HALF = Shares(bandwidth=0.8, compute=0.5, fixed_seconds=0.001)
 P8, P70 = 8_030_000_000, 70_550_000_000

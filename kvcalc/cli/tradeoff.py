@@ -103,10 +103,11 @@ def tradeoff(
 
 def _answer(model: Model, given: o.Given) -> "Answer":
     from kvcalc.flops import count
+    from kvcalc.links import parse_links
     from kvcalc.request import warnings
     from kvcalc.sizing import measure
     from kvcalc.traded import Answer
-    from kvcalc.tradeoffs import compare, parse_links
+    from kvcalc.tradeoffs import compare
 
     links = parse_links(given["link"])
     _, card = o.card_of(given)
