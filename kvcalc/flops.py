@@ -223,8 +223,8 @@ def _each(cache: Cache, index: Index | None, *, one_token: bool) -> int:
         # A prompt expands each latent once, which is among the parameters, and then has the narrower heads. One token
         # would have to expand every latent in the cache: that is moved into the query and the output instead, and
         # heads look at latents as they are ("absorbed", DeepSeek-V2 2024, arXiv 2405.04434, section 2.1.2; vLLM's
-        # forward_mha and forward_mqa in v1/attention/backends/mla). So do sparse prompts, in which each token looks at
-        # latents of its own choice (DeepSeek-V3.2 2025, arXiv 2512.02556, section 2.1).
+        # mla_attention.py has both, as forward_mha and forward_mqa). So do sparse prompts, in which each token looks at
+        # latents of its own choice (DeepSeek-V3.2 2025, section 2.1).
         case Latent(rank=rank, rope=rope):
             absorbed = one_token or index is not None
             return 2 * cache.heads * (rank + rope + rank if absorbed else sum(head_dims(cache)))
@@ -277,11 +277,11 @@ def _reached(cache: Attention, most: int, encoder_tokens: int | None) -> Seen:
 
 
 # FLOPs a token for each element of the state: the element decays (1), a product is formed and added (2), and the
-# state is read out (2). Delta rules first read what is stored and take it off, 2 more and the product counted there
-# (arXiv 2412.06464, equation 10); mamba1 forms the decay of each element from its own A as well (arXiv 2312.00752,
-# algorithm 2). RG-LRU gates an input and adds it with a factor (arXiv 2402.19427, equation 4); RWKV-4 keeps numerator,
-# denominator and maximum of a running average (arXiv 2305.13048, appendix D). This is how the recurrence reads token by
-# token; kernels that work through a prompt in chunks compute somewhat more. All of it is small beside the parameters.
+# state is read out (2). Delta rules first read what is stored and take it off, 2 more (arXiv 2412.06464); mamba1 forms
+# the decay of each element from its own A as well (arXiv 2312.00752). RG-LRU gates an input and adds it with a factor
+# (arXiv 2402.19427); RWKV-4 keeps numerator, denominator and maximum of a running average (arXiv 2305.13048). So the
+# recurrence counts token by token; kernels that take a prompt in chunks compute somewhat more. All of it is small
+# beside the parameters.
 _PER_ELEMENT: dict[RecurrentKind, int] = {
     "mamba1": 7, "mamba2": 5, "deltanet": 7, "kda": 7, "shortconv": 0, "lightning": 5, "rglru": 5, "rwkv": 5,
     "rwkv4": 5,

@@ -43,7 +43,9 @@ def parse_links(text: str | None) -> tuple[Link, ...]:
 def _link(text: str) -> Link:
     rate = re.fullmatch(r"(.{1,60}?)\s?/\s?s", text)
     if rate is not None:
-        return Link(text, text, parse_size(rate[1], "--link"))
+        bytes_per_second = parse_size(rate[1], "--link")
+        said = "".join(text.split())
+        return Link(said, said, bytes_per_second)
     wanted = re.sub(r"[\s._-]", "", text.lower())
     found = next((link for link in LINKS if link.name == wanted), None)
     if found is None:
