@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from kvcalc.charts import MOST_POINTS, MOST_SERIES, Axis, Bar, Bars, Chart, Limit, Lines, Point, Scale, Series, scale_of
 from kvcalc.compared import Compared, view_of_all
 from kvcalc.errors import KvcalcError
+from kvcalc.gridview import FAR, View, budgets, label, settings, value_on, view_of
 from kvcalc.model import Model
 from kvcalc.sweeping import Cell as Answer
 from kvcalc.sweeping import Grid, Plane
-from kvcalc.swept import FAR, View, budgets, label, settings, value_on, view_of
 
 __all__ = ["compare_chart", "sweep_chart"]
 

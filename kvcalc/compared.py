@@ -4,14 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kvcalc.document import Value, model_values
-from kvcalc.model import Model, attention_class
-from kvcalc.report import Cell, Count, Report, Section, model_facts
-from kvcalc.sweeping import Cell as Answer
-from kvcalc.sweeping import Grid, Plane, longest
-from kvcalc.swept import KEYS as SWEEP_KEYS
-from kvcalc.swept import (
+from kvcalc.gridview import (
     WORDS,
-    Form,
     View,
     axis_column,
     fits,
@@ -24,6 +18,12 @@ from kvcalc.swept import (
     verdict,
     view_of,
 )
+from kvcalc.model import Model, attention_class
+from kvcalc.report import Cell, Count, Report, Section, model_facts
+from kvcalc.sweeping import Cell as Answer
+from kvcalc.sweeping import Grid, Plane, longest
+from kvcalc.swept import KEYS as SWEEP_KEYS
+from kvcalc.swept import Form
 from kvcalc.swept import rows as sweep_rows
 from kvcalc.version import __version__
 

@@ -180,7 +180,7 @@ def table(call: Call, monkeypatch: pytest.MonkeyPatch, width: int, *argv: str) -
 
 def test_two_axes_are_a_matrix(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contexts down, batches across, what does not fit marked, and the largest batch at the end of each line."""
-    lines = table(call, monkeypatch, 80, "llama3-70b", "-c", "4k,8k", "-b", "1,4", "--kv-memory", "5GiB")
+    lines = table(call, monkeypatch, 120, "llama3-70b", "-c", "4k,8k", "-b", "1,4", "--kv-memory", "5GiB")
     assert lines[2:7] == [
         "whole cache; ✗ does not fit",
         "context    batch 1    batch 4   largest batch",

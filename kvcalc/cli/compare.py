@@ -46,6 +46,7 @@ def compare(
     engine: lists.Engines = None,
     vram: o.Vram = None,
     gpu: lists.Gpus = None,
+    gpu_file: o.GpuFile = None,
     kv_memory: o.KvMemory = None,
     utilization: o.Utilization = None,
     weights: lists.WeightsList = None,

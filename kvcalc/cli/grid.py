@@ -120,7 +120,7 @@ def _lists(model: Model, given: o.Given) -> _Lists:
     if limit is None and "max" in (given["context"] or "").lower():
         raise KvcalcError(f"--context: max: no limit is published for {model.name}", "give a number of tokens")
     return _Lists(
-        words("gpu"),
+        None if given["gpu"] is None else _cards(given["gpu"], given["gpu_file"]),
         words("weights"),
         words("engine"),
         words("kv_dtype"),
@@ -128,6 +128,13 @@ def _lists(model: Model, given: o.Given) -> _Lists:
         counts("context", parse_tokens, {} if limit is None else {"max": limit}),
         counts("batch", parse_integer),
     )
+
+
+def _cards(text: str, file: str | None) -> list[str]:
+    """The cards that are named, as each may be named alone."""
+    from kvcalc.cards import find_all
+
+    return [card.name if count is None else f"{count}x{card.name}" for count, card in find_all(text, file=file)]
 
 
 def _first(lists: _Lists, name: str) -> str | None:

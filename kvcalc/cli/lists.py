@@ -34,7 +34,7 @@ KvDtypes = Annotated[_Text, _listed("--kv-dtype", metavar="DTYPE,...", panel=_CA
     complete=_last(o.complete_kv_dtypes), text="Formats of keys and values, such as auto,fp8.")]  # fmt: skip
 Tps = Annotated[_Text, _listed("--tp", metavar="N,...", panel=_HARDWARE, text="Tensor-parallel sizes.")]
 Gpus = Annotated[_Text, _listed("--gpu", metavar="[Nx]NAME,...", panel=_HARDWARE, complete=_last(o.complete_gpus),
-    text="Which GPUs, such as h100,h200: their memory, and what engines choose by it.")]  # fmt: skip
+    text="Which GPUs, such as h100,h200, or all: their memory, and what engines choose by it.")]  # fmt: skip
 WeightsList = Annotated[_Text, _listed("--weights", metavar="DTYPE|SIZE,...", panel=_HARDWARE,
     complete=_last(o.complete_weights),
     text="What the whole model's weights take. Default: auto, by the preset.")]  # fmt: skip

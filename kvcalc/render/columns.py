@@ -1,6 +1,6 @@
 """Lists in columns for a terminal, one line a row, without rich: loading that takes as long as loading fifty presets.
 
-Nothing wraps and nothing is cut: where the width is short, the exact bytes are left out first and then whole columns,
+No row wraps and nothing is cut: where the width is short, the exact bytes are left out first and then whole columns,
 or these are continued below. Bars take what is left of the width.
 """
 
@@ -23,16 +23,27 @@ _ASCII_FILLS = ("#", "=", "|")
 
 def render(report: Report, units: Units) -> str:
     width = shutil.get_terminal_size().columns
-    blocks = [[f"{report.title}  {', '.join(report.facts)}"]] if report.title else []
+    blocks = [_wrapped(f"{report.title}  {', '.join(report.facts)}", width)] if report.title else []
     for section in report.sections:
         title = [section.title] if report.title and section.title and any(section.columns) else []
         blocks.append([*title, *_section(section, units, width)])
     blocks += [[report.verdict]] if report.verdict else []
-    blocks += [["; ".join(report.notes)]] if report.notes else []
+    blocks += [_wrapped("; ".join(report.notes), width)] if report.notes else []
     lines = [line for i, block in enumerate(blocks) for line in ([""] if i else []) + block]
-    lines += [f"warning: {warning}" for warning in report.warnings]
+    lines += [line for warning in report.warnings for line in _wrapped(f"warning: {warning}", width)]
     text = "".join(line.rstrip(" ") + "\n" for line in lines)
     return text if _unicode() else text.replace(OVER, "x")
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Sentences wrap, at words."""
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
+    return lines
 
 
 def _unicode() -> bool:
