@@ -61,6 +61,7 @@ PIPED = [
     ["check", LOG], ["check", LOG, "--kv-dtype", "bf16"],
     ["sweep", "llama3-70b", "-c", "4k,8k", "-b", "1,2", "--tp", "2,3", "--gpu", "h100"],
     ["compare", "llama3-70b", "gpt2", "--tp", "8", "--vram", "80GB"],
+    ["tradeoff", "llama3-70b"], ["tradeoff", "deepseek-v3.2", "-c", "128k", "-b", "32", "--gpu", "8xh100"],
 ]  # fmt: skip
 
 
@@ -189,6 +190,12 @@ CHECK_OPTIONS = [
 GRID_OPTIONS = [*(option for option in SIZE_OPTIONS if option != "--explain"), "--gpu", "--engine", "--svg", "--html",
                 "--assume-dense"]  # fmt: skip
 
+TRADEOFF_OPTIONS = [
+    "--input", "--prompt", "--output", "--context", "-c", "--batch", "-b", "--encoder-tokens", "--kv-dtype", "--k-dtype", "--v-dtype",
+    "--kv-heads", "--gpu", "--gpu-file", "--tp", "--weights", "--parameters", "--link", "--bandwidth-share",
+    "--compute-share", "--svg", "--format", "-f", "--json", "--get", "--quiet", "-q", "--units", "--assume-dense", "--help", "-h",
+]  # fmt: skip
+
 
 @pytest.mark.parametrize(
     ("argv", "words"),
@@ -201,6 +208,7 @@ GRID_OPTIONS = [*(option for option in SIZE_OPTIONS if option != "--explain"), "
         (["models", "-h"], MODELS_OPTIONS),
         (["check", "--help"], [*CHECK_OPTIONS, "LOG"]),
         (["sweep", "--help"], [*GRID_OPTIONS, "MODEL"]),
+        (["tradeoff", "--help"], [*TRADEOFF_OPTIONS, "MODEL"]),
         (["compare", "--help"], [*GRID_OPTIONS, "MODEL"]),
     ],
     ids=lambda value: " ".join(value[:2]),
