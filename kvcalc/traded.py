@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "tradeoff_chart", "tradeoff_document", "tradeoff_report"]
 
 _POINTS_AN_OCTAVE = 4
-_LEAST_SPAN = 4096  # tokens that a curve shows at least
+_SPAN = 4096  # tokens that a curve shows where no limit is published
 
 
 class Answer(NamedTuple):
@@ -274,7 +274,7 @@ def tradeoff_chart(answer: Answer) -> Lines:
     if found.rig is not None:
         clock = Clock(found.rig, found.flops, cache_reads(request, request.layout), request.batch)
         with_cache, without = clock.step, clock.anew
-    contexts = _contexts(max(found.last, request.facts.max_context or 0, _LEAST_SPAN))
+    contexts = _contexts(max(found.last, request.facts.max_context or _SPAN))
     on = "" if answer.card is None else f" on {_facts(answer)[-1]}"
     limits = [Limit("asked", found.last, upright=True)]
     if found.times is not None and request.batch == 1 and found.times.ridge:
