@@ -42,7 +42,7 @@ MODELS = [
     # verbs
     Bad(["modles"], ("'modles'",), ("models",)),
     Bad(["sise", "llama3-70b"], ("sise",), ("size",)),
-    *[Bad([verb, "llama3-70b"], (verb, "version")) for verb in ("plan", "sweep", "compare", "simulate", "tradeoff")],
+    *[Bad([verb, "llama3-70b"], (verb, "version")) for verb in ("plan", "simulate", "tradeoff")],
     Bad(["gpus"], ("gpus", "version")),
     Bad(["plan", "llama3-70b", "--vram", "80GB"], ("plan", "version")),
     # words that belong to no verb or option
