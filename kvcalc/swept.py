@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import Literal
 
 from kvcalc.document import Value, model_values
@@ -86,8 +87,10 @@ def sweep_report(
     """Tables for people. A terminal has bars, or a matrix where two axes vary; a text repeats what does not vary."""
     view = view_of(grid, answers)
     terminal = form == "terminal"
-    sections = _matrices(view) if terminal and len(view.varied) == 2 else [_listed(view, form)]
-    if view.budget:
+    several = view.budget and len(budgets(grid, view)) > 1
+    matrix = terminal and _is_matrix(view)
+    sections = _matrices(view) if matrix else [_listed(view, form, budget=several)]
+    if view.budget and (matrix or not several):
         sections.append(_memory(grid, view))
     fitting = sum(answer.fits is True for _, answer in answers)
     asked = sum(answer.refused is None for _, answer in answers)
@@ -105,12 +108,14 @@ def sweep_report(
 _Column = tuple[str, Callable[[Plane, Answer], Cell]]  # its heading, and what stands in it
 
 
-def _listed(view: View, form: Form) -> Section:
-    """A row for each answer."""
+def _listed(view: View, form: Form, *, budget: bool) -> Section:
+    """A row for each answer, with its `budget` where that is not the same for all."""
     whole = ("context", "batch") if form != "text" else AXES
     axes = [axis for axis in AXES if axis in (view.varied if form != "text" and view.varied else whole)]
     columns: list[_Column] = [(WORDS.get(axis, axis), axis_column(axis)) for axis in axes if _named(view, axis)]
     amounts = sizes(view)
+    if budget:
+        amounts["kv_budget_bytes_per_gpu"] = "budget"
     drop = [len(columns) + i for i, key in enumerate(amounts) if key != view.key]
     columns += [(words, size_column(key)) for key, words in amounts.items()]
     if view.budget:
@@ -132,6 +137,14 @@ def _refused(answer: Answer) -> str:
 def _named(view: View, axis: str) -> bool:
     """There is something to say on an axis."""
     return any(value_on(axis, plane, answer) is not None for plane, answer in view.answers)
+
+
+def _is_matrix(view: View) -> bool:
+    """Two axes vary, each value of one with each of the other."""
+    if len(view.varied) != 2:
+        return False
+    keys = [tuple(value_on(axis, plane, answer) for axis in view.varied) for plane, answer in view.answers]
+    return len(keys) == len(set(keys)) == prod(len(set(values)) for values in zip(*keys, strict=True))
 
 
 def _matrices(view: View) -> list[Section]:

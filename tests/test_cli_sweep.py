@@ -59,7 +59,7 @@ def test_the_order_of_rows(rows: Any) -> None:
     keys = ("gpu", "weights", "engine", "kv_dtype", "tp", "context", "batch")
     got = [tuple(row[key] for key in keys) for row in found]
     assert len(got) == 2**7
-    places = [("h200", "l4"), ("fp8", "bf16"), ("vllm", "sglang"), ("fp8", "bf16"), (2, 1), (8192, 4096), (2, 1)]
+    places = [("h200-sxm", "l4"), ("fp8", "bf16"), ("vllm", "sglang"), ("fp8", "bf16"), (2, 1), (8192, 4096), (2, 1)]
     orders = [tuple(values.index(v) for values, v in zip(places, row, strict=True)) for row in got]  # type: ignore[arg-type]
     assert orders == sorted(orders)
 
@@ -254,3 +254,19 @@ def test_many_rows_are_written_as_they_come(call: Call) -> None:
     lines = out.splitlines()
     assert (status, len(lines)) == (0, 100_001)
     assert f",{TOKEN * 102_400 * 1000}," in lines[-1]
+
+
+def test_axes_that_go_together_are_no_matrix(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight GPUs of one kind and four of another differ in two axes and are two rows, not four cells."""
+    lines = table(call, monkeypatch, 100, "llama3-8b", "--gpu", "8xh100,4xl4")
+    assert [line.split()[:2] for line in lines if "xh100" in line or "xl4" in line] == [
+        ["8xh100-sxm", "8"],
+        ["4xl4", "4"],
+    ]
+
+
+def test_a_list_of_gpus_is_one_of_names_and_machines(rows: Any) -> None:
+    """A machine type brings the number of its GPUs, and `all` every card of the catalogue."""
+    found = rows("llama3-8b", "--gpu", "l4,p5.48xlarge")
+    assert [(row["gpu"], row["gpus"]) for row in found] == [("l4", 1), ("8xh100-sxm", 8)]
+    assert len(rows("llama3-8b", "--gpu", "all")) >= 90

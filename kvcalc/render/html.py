@@ -16,7 +16,7 @@ _LONG = 30  # letters of a cell that would else be wrapped to a word a line
 
 _STYLE = """
 :root{color-scheme:light dark}
-body{max-width:64rem;margin:2rem auto;padding:0 1rem;background:#fff;color:#1b1f24;
+body{max-width:72rem;margin:2rem auto;padding:0 1rem;background:#fff;color:#1b1f24;
 font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 h1{font-size:1.5rem;margin:0}h2{font-size:1.05rem;margin:1.6rem 0 .4rem}p{margin:.4rem 0}
 .facts,footer{color:#57606a}.verdict{font-weight:600}.warning{border-left:4px solid #b00020;padding-left:.7rem}
@@ -30,7 +30,7 @@ footer{margin-top:2rem;font-size:.85rem}
 @media screen and (prefers-color-scheme:dark){body{background:#14171c;color:#e6e9ed}
 .facts,footer,small{color:#98a1ab}th,td{border-color:#333a42}th{border-color:#98a1ab}.warning{border-color:#ff7b7b}}
 @media print{body{margin:0;max-width:none;font-size:10pt}figure,tr{break-inside:avoid}thead{display:table-header-group}
-h2{break-after:avoid}.scroll{overflow:visible}}
+table{font-size:7.5pt}th,td{padding-right:.45rem}h2{break-after:avoid}.scroll{overflow:visible}}
 """
 
 

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from kvcalc.report import Bytes, Cell, Count, Gauge, Report, Section, without_gauges
+from kvcalc.report import Bytes, Cell, Count, Report, Section, without_gauges
 from kvcalc.units import Units, format_bytes
 
 __all__ = ["render"]
@@ -35,13 +35,10 @@ _human = lru_cache(format_bytes)  # rows of a grid repeat themselves
 
 
 def _cell(cell: Cell, units: Units, *, wide: bool) -> str:
-    match cell:
-        case Bytes(amount=amount):
-            return f"{_human(amount, units)}\t{amount}"
-        case Count(number=number):
-            text = "no limit" if number is None else str(number)
-        case Gauge():
-            text = ""
-        case _:
-            text = cell
+    if isinstance(cell, Bytes):
+        return f"{_human(cell.amount, units)}\t{cell.amount}"
+    if isinstance(cell, Count):
+        text = "no limit" if cell.number is None else str(cell.number)
+    else:
+        text = cell if isinstance(cell, str) else ""
     return f"{text}\t" if wide else text

@@ -230,4 +230,8 @@ def _bar(bar: Bar, middle: float, text: str, frame: _Frame) -> Iterator[str]:
         x = frame.x(bar.limit)
         yield f'<path class="limit solid" d="M{px(x)},{px(middle - 14)}V{px(middle + 14)}"/>'
     if bar.amount is not None:
-        yield text_at(frame.x(bar.amount) + 7, middle + 4.5, text, "halo")
+        behind = frame.x(bar.amount) + 7
+        mark = 0 if bar.limit is None else frame.x(bar.limit)
+        if behind - 4 < mark < behind + _LETTER * len(text):  # the limit would stand in the text
+            behind = mark + 7
+        yield text_at(behind, middle + 4.5, text, "halo")
