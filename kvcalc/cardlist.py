@@ -184,6 +184,8 @@ def _about(one: Accelerator) -> Section:
     memory, source = one.used()
     rows: list[tuple[Cell, ...]] = [
         ("GPU", ", ".join(filter(None, (one.id, one.label, one.vendor)))),
+        ("memory used", Bytes(memory)),
+        ("which is", MEMORY_SOURCES[source]),
         ("compute capability", one.capability or "not CUDA's"),
         ("bf16", "yes" if one.bf16 else "no"),
         ("in one machine", many(one.machine, "GPU")),
@@ -192,9 +194,7 @@ def _about(one: Accelerator) -> Section:
         rows.append(("price an hour", f"{one.price:g}"))
     if one.file is not None:
         rows.append(("file", one.file))
-    return Section(
-        "gpu", ("", "", ""), [*((*row, "") for row in rows), ("memory used", Bytes(memory), MEMORY_SOURCES[source])]
-    )
+    return Section("gpu", ("", ""), rows)
 
 
 def _sourced(one: Accelerator) -> Section:
