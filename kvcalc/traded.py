@@ -230,10 +230,10 @@ def _counted(found: Comparison) -> str:
     each = "" if found.request.batch == 1 else "of each sequence, "
     whose = "of encoder and decoder" if attention_class(found.request.facts) == "encoder-decoder" else "of a token"
     parameters = format_count(found.flops.parameters)
-    counted = f"compute is {each}2 FLOP for each of the {parameters} parameters {whose}, and attention"
-    if found.flops.dense:
-        return f"{counted} to every token: an upper bound, since how many its index chooses is not known"
-    return counted
+    bound = (
+        " to every token: an upper bound, since how many its index chooses is not known" if found.flops.dense else ""
+    )
+    return f"compute is {each}2 FLOP for each of the {parameters} parameters {whose}, and attention{bound}"
 
 
 def _ridge(times: Times, rig: Rig, units: Units) -> str:
@@ -276,12 +276,14 @@ def tradeoff_chart(answer: Answer) -> Lines:
         with_cache, without = clock.step, clock.anew
     contexts = _contexts(max(found.last, request.facts.max_context or _SPAN))
     on = "" if answer.card is None else f" on {_facts(answer)[-1]}"
+    about = f"{what} of a new token over the context, with the cache and without: {', '.join(_facts(answer)[1:])}"
     limits = [Limit("asked", found.last, upright=True)]
     if found.times is not None and request.batch == 1 and found.times.ridge:
-        limits.append(Limit("ridge at peak rates", found.times.ridge, upright=True))
+        about += "; ridge: where computing takes as long as reading the weights, at peak rates"
+        limits.append(Limit("ridge", found.times.ridge, upright=True))
     return Lines(
         f"{request.facts.name}{on}: what caching buys",
-        f"{what} of a new token over the context, with the cache and without: {', '.join(_facts(answer)[1:])}",
+        about,
         Axis("context", "tokens", "log2"),
         Axis(f"{what} of a new token", "FLOP" if found.rig is None else "s", "log10"),
         (

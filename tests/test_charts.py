@@ -128,3 +128,15 @@ def test_a_flat_chart_and_a_single_point() -> None:
         assert len(marks(svg.render(chart, "iec"))) == len(series)
     one = lines(series=(Series("s", (Point(4096, 5),)),), limits=())
     assert len(marks(svg.render(one, "iec"))) == 1
+
+
+@pytest.mark.parametrize("second", [300, 400, 500, 1_000, 4_095])
+def test_names_of_upright_limits_keep_apart(second: int) -> None:
+    """Two limits close together: each name is read, and neither lies on the other's line."""
+    limits = (Limit("asked", second, upright=True), Limit("ridge", 295, upright=True))
+    tree = ET.fromstring(svg.render(lines(limits=limits), "iec"))
+    names = [text for text in tree.iter(f"{SVG}text") if "limits" in (text.get("class") or "")]
+    places = [(float(text.get("x", "0")), float(text.get("y", "0")), len("".join(text.itertext()))) for text in names]
+    assert len(places) == 2
+    (x1, y1, letters), (x2, y2, _) = sorted(places)
+    assert abs(y1 - y2) >= 14 or x2 - x1 >= 7 * letters

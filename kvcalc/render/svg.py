@@ -144,20 +144,29 @@ def _limit(limit: Limit, frame: _Frame) -> str:
 
 
 def _limit_names(chart: Lines, frame: _Frame, units: Units) -> Iterator[str]:
-    """Each beside its line, at the first place where no series runs, else above the chart with a key."""
+    """Each beside its line, at the first place where nothing else is, else above the chart with a key."""
     inked = _inked(chart, frame)
+    uprights = [(frame.x(limit.at), float(y)) for limit in chart.limits if limit.upright for y in _rows(frame)]
     above = frame.right
     for limit in chart.limits:
         axis = chart.x if limit.upright else chart.y
         name = f"{limit.label} {amount(limit.at, axis.unit, units)}"
         wide = _LETTER * len(name)
-        free = [corner for corner in _beside(limit, wide, frame) if not _covers(corner, wide, inked)]
+        own = frame.x(limit.at) if limit.upright else None
+        taken = inked + [place for place in uprights if place[0] != own]
+        free = [corner for corner in _beside(limit, wide, frame) if not _covers(corner, wide, taken)]
         if free:
             yield text_at(*free[0], name, "limits halo")
+            inked += [(free[0][0] + step, free[0][1] - 5) for step in range(0, int(wide), 6)]
             continue
         above -= wide + 44
         yield rule("limit", above, frame.top - 20, above + 34, frame.top - 20)
         yield text_at(above + 40, frame.top - 16, name, "limits")
+
+
+def _rows(frame: _Frame) -> range:
+    """Where lines of text may stand in the chart."""
+    return range(int(frame.top) + 14, int(frame.bottom), 8)
 
 
 def _beside(limit: Limit, wide: float, frame: _Frame) -> list[tuple[float, float]]:
@@ -165,9 +174,7 @@ def _beside(limit: Limit, wide: float, frame: _Frame) -> list[tuple[float, float
     corners: list[tuple[float, float]]
     if limit.upright:
         x = frame.x(limit.at)
-        corners = [
-            (left, y) for y in range(int(frame.top) + 14, int(frame.bottom), 8) for left in (x + 7, x - 7 - wide)
-        ]
+        corners = [(left, y) for y in _rows(frame) for left in (x + 7, x - 7 - wide)]
     else:
         y = frame.y(limit.at)
         corners = [(left, y + dy) for left in range(int(frame.left) + 8, int(frame.right), 8) for dy in (-7, 17)]
