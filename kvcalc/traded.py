@@ -194,18 +194,18 @@ def _verdict(answer: Answer, units: Units) -> str:
     if times is None:
         return buys
     if not times.saves:
-        rig = found.rig
-        time = "no time" if rig is None or rig.touched == rig.weights else "time only as far as it reads fewer experts"
+        experts = found.rig is not None and found.rig.touched < found.rig.weights
+        time = "time only as far as it reads fewer experts" if experts else "no time"
         return f"{buys} and {time}: {found.last:,} tokens are below the ridge, {times.ridge:,}"
     return f"{buys} and {_times(times.generation.ratio)} less time"
 
 
 def _notes(answer: Answer, units: Units) -> list[str]:
     found = answer.found
-    notes = [_lesson(found), _counted(found)]
     if found.rig is None or found.times is None:
-        return [*notes, "no GPU is named, so this is compute and memory, and no time: --gpu NAME adds it"]
-    notes.append(_ridge(found.times, found.rig, units))
+        alone = "no GPU is named, so this is compute and memory, and no time: --gpu NAME adds it"
+        return [_lesson(found), _counted(found), alone]
+    notes = [_lesson(found), _counted(found), _ridge(found.times, found.rig, units)]
     if found.prefix is None:
         notes.append("what it takes to run the encoder again is not counted, so loading its cache is not weighed up")
     else:
@@ -218,8 +218,8 @@ def _notes(answer: Answer, units: Units) -> list[str]:
 
 def _lesson(found: Comparison) -> str:
     """The O(n) against O(n^2) of the textbook, for these lengths."""
-    last = found.last
-    passes = (last * (last + 1) - found.prompt * (found.prompt - 1)) // 2
+    last, before = found.last, found.prompt - 1
+    passes = (last * (last + 1) - before * (before + 1)) // 2
     return (
         f"without a cache each new token computes all text before it again, O(n^2): {many(passes, 'token')} here; "
         f"with it each is computed once, O(n): {last:,}"
