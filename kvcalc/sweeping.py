@@ -90,6 +90,11 @@ class Grid(NamedTuple):
         return ((plane, cell) for plane in self.planes for cell in plane.cells())
 
     @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return sum(len(plane.contexts) * len(plane.batches) for plane in self.planes)
+
+    @property
     def varied(self) -> tuple[str, ...]:
         """The axes on which the planes differ, or ask for more than one value."""
         values: list[set[str | int | None]] = [

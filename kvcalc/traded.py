@@ -207,7 +207,7 @@ def _notes(answer: Answer, units: Units) -> list[str]:
         return [_lesson(found), _counted(found), alone]
     notes = [_lesson(found), _counted(found), _ridge(found.times, found.rig, units)]
     if found.prefix is None:
-        notes.append("what it takes to run the encoder again is not counted, so loading its cache is not weighed up")
+        notes.append("running the encoder again is not counted, so loading its cache is not weighed up")
     else:
         notes.append(f"loading pays above {_rate(found.prefix.break_even)}")
     notes.append(f"times are estimates: {found.rig.shares}")

@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from kvcalc.cli import rows as rows_module
 from kvcalc.cli.main import run
 
 Call = Callable[..., tuple[int, str, str]]
@@ -270,3 +271,16 @@ def test_a_list_of_gpus_is_one_of_names_and_machines(rows: Any) -> None:
     found = rows("llama3-8b", "--gpu", "l4,p5.48xlarge")
     assert [(row["gpu"], row["gpus"]) for row in found] == [("l4", 1), ("8xh100-sxm", 8)]
     assert len(rows("llama3-8b", "--gpu", "all")) >= 90
+
+
+def test_a_long_sweep_says_how_far_it_is(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal's standard error, and only there; the line is gone at the end, and the answer is the same."""
+    argv = ("llama3-8b", "-c", "1k..8k", "-b", "1..100", "-f", "csv")
+    quiet = call(*argv)
+    assert quiet[2] == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    clock = iter(range(0, 1000, 2))
+    monkeypatch.setattr(rows_module, "monotonic", lambda: next(clock))
+    status, out, err = call(*argv)
+    assert (status, out) == quiet[:2]
+    assert err.split("\r")[1:] == [*(f"{done} of 800 cells" for done in (200, 400, 600, 800)), "\x1b[K"]

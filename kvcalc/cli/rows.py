@@ -3,7 +3,8 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, TypeVar
 
 from kvcalc.cli.options import Output
 from kvcalc.cli.shell import emit, save, write
@@ -14,10 +15,14 @@ if TYPE_CHECKING:
     from kvcalc.charts import Chart
     from kvcalc.report import Report
 
-__all__ = ["STREAMED", "draw", "emit_rows"]
+__all__ = ["STREAMED", "draw", "emit_rows", "watched"]
 
 STREAMED = ("csv", "json", "quiet")  # forms that need no row but the one they write
 
+_QUIET = 1.0  # seconds; who waits no longer needs no word
+_STEP = 200  # cells between two looks at the clock
+
+Item = TypeVar("Item")
 Rows = Iterable[Sequence[Value]]
 
 
@@ -73,6 +78,23 @@ def _pieces(form: str, head: dict[str, Value], keys: Sequence[str], rows: Rows) 
         size, rest = keys.index("bytes_total"), iter(rows)
         while some := list(islice(rest, 2000)):
             yield "".join(f"{raw(row[size])}\n" for row in some)
+
+
+def watched(cells: Iterator[Item], total: int) -> Iterator[Item]:
+    """The cells, and on a terminal's standard error how many are done, where that takes more than a moment."""
+    if not sys.stderr.isatty():
+        yield from cells
+        return
+    start, said = monotonic(), False
+    try:
+        for done, cell in enumerate(cells):
+            if done % _STEP == _STEP - 1 and monotonic() - start > _QUIET:
+                print(f"\r{done + 1:,} of {total:,} cells", end="", file=sys.stderr, flush=True)
+                said = True
+            yield cell
+    finally:
+        if said:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def draw(

@@ -9,13 +9,16 @@ from kvcalc.cli import lists
 from kvcalc.cli import options as o
 from kvcalc.cli.grid import answered, grid_of
 from kvcalc.cli.group import BEHIND_DASHES
-from kvcalc.cli.rows import STREAMED, draw, emit_rows
+from kvcalc.cli.rows import STREAMED, draw, emit_rows, watched
 from kvcalc.cli.shell import load_model
 from kvcalc.swept import KEYS, rows, sweep_document, sweep_report
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kvcalc.charts import Chart
     from kvcalc.report import Report
+    from kvcalc.sweeping import Cell, Plane
     from kvcalc.swept import Form
 
 __all__ = ["app"]
@@ -62,7 +65,8 @@ def sweep(
     loaded = load_model(model, assume_dense=assume_dense)
     grid, asked, warnings = grid_of(loaded, ctx.meta.get(BEHIND_DASHES), given)
     answered([grid])
-    answers = [] if output.form in STREAMED and svg is None and html is None else list(grid.answers())
+    streamed = output.form in STREAMED and svg is None and html is None
+    answers = [] if streamed else list(watched(grid.answers(), grid.size))
 
     def report(form: "Form" = "terminal" if output.form == "table" else "text") -> "Report":
         return sweep_report(loaded, grid, answers, warnings, form)
@@ -72,7 +76,10 @@ def sweep(
 
         return sweep_chart(loaded, grid, answers, option)
 
+    def to_come() -> "Iterator[tuple[Plane, Cell]]":  # rows that scroll by are progress enough
+        return grid.answers() if sys.stdout.isatty() else watched(grid.answers(), grid.size)
+
     draw(svg, html, chart, lambda: report("page"), output)
     head = sweep_document(loaded, grid, asked, warnings)
-    status = emit_rows(output, head, KEYS, lambda: rows(loaded, answers or grid.answers()), report)
+    status = emit_rows(output, head, KEYS, lambda: rows(loaded, answers or to_come()), report)
     raise typer.Exit(status)
