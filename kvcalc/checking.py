@@ -37,6 +37,12 @@ class Compared(NamedTuple):
         """Compared, and neither confirmed nor contradicted."""
         return self.verdict == "unknown" and self.expected.ranked and not self.expected.excuse
 
+    @property
+    def says(self) -> str:
+        """The verdict as far as it is one on the model and its cache."""
+        implied = self.verdict == "match" and self.expected.implied
+        return "undecided" if self.undecided else "implied" if implied else self.verdict
+
 
 class Checked(NamedTuple):
     """One start of an engine, checked. `assumed` was not in the log and makes its numbers agree; `explained` would."""
@@ -55,8 +61,10 @@ class Checked(NamedTuple):
 
 
 def overall(compared: Iterable[Compared]) -> Verdict:
-    """A mismatch if there is one; else nothing is sure where a smaller rank may have decided; else a match."""
-    seen = {"undecided" if each.undecided else each.verdict for each in compared}
+    """A mismatch if there is one; else nothing is sure where a smaller rank may have decided; else a match, if any number
+    could have differed.
+    """
+    seen = {each.says for each in compared}
     return "mismatch" if "mismatch" in seen else "match" if "match" in seen and "undecided" not in seen else "unknown"
 
 
@@ -153,9 +161,7 @@ def _explanations(asking: _Asking, run: Run, form: LogForm, closed: Sequence[tup
             continue
         if _try(question, run, form):
             yield words
-    for words, question in closed:
-        if _try(question, run, form):
-            yield words
+    yield from islice((words for words, question in closed if _try(question, run, form)), 1)  # the next print the same
 
 
 def _changes(asking: _Asking) -> Iterator[tuple[str, Callable[[], Question]]]:

@@ -202,8 +202,9 @@ def variations(question: Question, run: Run, version: str | None) -> Iterator[Va
                 yield Variation(f"the rules of llama.cpp {row.name}", question._replace(version=row), open=True)
     for words, knobs in _settings(question, run):
         changed = question._replace(knobs={**question.knobs, **knobs})
-        yield Variation(words, changed, open=True)
-        if version is None:
+        silent = not ("swa_full" in knobs and _announced(run))
+        yield Variation(words, changed, open=silent)
+        if version is None and silent:
             for row in reversed(rows(run)):
                 yield Variation(f"{words}, the rules of llama.cpp {row.name}", changed._replace(version=row), open=True)
     if version is not None:
@@ -212,6 +213,11 @@ def variations(question: Question, run: Run, version: str | None) -> Iterator[Va
                 yield Variation(
                     f"the rules of another time, llama.cpp {row.name}", question._replace(version=row), open=False
                 )
+
+
+def _announced(run: Run) -> bool:
+    """Windows at full length are warned of just before the caches are announced (llama-kv-cache-iswa.cpp)."""
+    return any("cache" in each.says for each in run.found)
 
 
 def _settings(question: Question, run: Run) -> Iterator[tuple[str, dict[str, object]]]:

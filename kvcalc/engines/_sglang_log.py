@@ -232,7 +232,8 @@ def _variations(question: Question, run: Run, version: str | None) -> Iterator[V
     for dtype in (dtypes.COMPUTE["bf16"], dtypes.FP32):
         request = question.request
         if any(isinstance(c, Recurrent) for c in request.model.distinct_caches) and not run.last("mamba_ssm_dtype"):
-            yield Variation(f"states in {dtype.name}", _with(question, mamba_ssm_dtype=dtype.name), open=True)
+            silent = run.last("model_path") is None  # its arguments would name another format
+            yield Variation(f"states in {dtype.name}", _with(question, mamba_ssm_dtype=dtype.name), open=silent)
 
 
 def _with(question: Question, **knobs: object) -> Question:

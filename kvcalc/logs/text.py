@@ -8,7 +8,9 @@ fewer of them. What is not text, or has no end, is passed over too.
 import codecs
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import BinaryIO, NamedTuple
 
 __all__ = ["LONGEST_LINE", "MOST_LINES", "MarkedLine", "Marks", "marked_lines"]
@@ -18,6 +20,7 @@ _NEAR = 16  # pieces behind a start in which an engine says all about itself
 _NOISE = b"KV cache usage"  # what vLLM prints every ten seconds holds a mark
 LONGEST_LINE = 1 << 16  # the longest that engines print are their configurations, of some 15 KB
 MOST_LINES = 100_000  # with a mark in them; a log with more is not that of an engine
+_MOST_UNPACKED = 1 << 28  # bytes: a small file can hold any number of them, and an engine starts early
 
 # Colours and cursor movements of terminals; within a marked line, also as collectors write control characters.
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]{0,40}[A-Za-z]|\][^\x07\x1b\r\n]{0,200}\x07)")
@@ -76,16 +79,51 @@ def _blocks(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 def _utf8(stream: BinaryIO) -> Iterator[bytes]:
     """The log in UTF-8. PowerShell writes what programs print in UTF-16."""
-    first = stream.read(_PIECE)
-    if first[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+    pieces = _pieces(stream)
+    first = next(pieces, b"")
+    encoding = _utf16(first[:512])
+    if encoding is None:
         yield first
-        yield from iter(lambda: stream.read(_PIECE), b"")
+        yield from pieces
         return
-    decode = codecs.getincrementaldecoder("utf-16")("replace").decode
-    piece = first
-    while piece:
+    decode = codecs.getincrementaldecoder(encoding)("replace").decode
+    for piece in chain((first,), pieces):
         yield decode(piece).encode("utf-8", "replace")
-        piece = stream.read(_PIECE)
+
+
+def _utf16(head: bytes) -> str | None:
+    """The kind of UTF-16 that a text begins in: by its mark, or by zeros at every other place and nowhere else."""
+    if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    even, odd = head[::2], head[1::2]
+    for encoding, zeros, text in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
+        if 10 * zeros.count(0) > 9 * len(zeros) and not text.count(0):
+            return encoding
+    return None
+
+
+def _pieces(stream: BinaryIO) -> Iterator[bytes]:
+    """What a stream holds, unpacked where it is gzip. Damaged or cut, it ends there, as a log may end anywhere."""
+    first = stream.read(_PIECE)
+    packed = chain((first,), iter(lambda: stream.read(_PIECE), b""))
+    return _unpacked(packed) if first[:3] == b"\x1f\x8b\x08" else packed
+
+
+def _unpacked(packed: Iterable[bytes]) -> Iterator[bytes]:
+    """One gzip file or several behind each other, as rotated logs are joined; at most _MOST_UNPACKED bytes of it."""
+    unpack, left = zlib.decompressobj(wbits=31), _MOST_UNPACKED
+    for piece in packed:
+        rest = piece
+        while rest and left > 0:
+            if unpack.eof:
+                unpack = zlib.decompressobj(wbits=31)
+            try:
+                text = unpack.decompress(rest, min(_PIECE, left))
+            except zlib.error:
+                return
+            left -= len(text)
+            yield text
+            rest = unpack.unconsumed_tail or unpack.unused_data
 
 
 def _without_colours(block: bytes) -> bytes:
@@ -102,8 +140,7 @@ def _candidates(block: bytes, marks: Iterable[bytes], first: int) -> Iterator[tu
                 at = block.find(mark, at + len(_NOISE))
                 continue
             start = max(block.rfind(b"\n", 0, at), block.rfind(b"\r", max(0, at - LONGEST_LINE), at)) + 1
-            end = block.find(b"\n", at)
-            end = len(block) if end < 0 else end
+            end = _end(block, at)
             if at - start < LONGEST_LINE:
                 starts[start] = min(end, start + LONGEST_LINE)
             at = block.find(mark, end)
@@ -112,6 +149,14 @@ def _candidates(block: bytes, marks: Iterable[bytes], first: int) -> Iterator[tu
         number += block.count(b"\n", counted, start)
         counted = start
         yield number, block[start:end]
+
+
+def _end(block: bytes, at: int) -> int:
+    """Where the line ends in which `at` lies."""
+    end = block.find(b"\n", at)
+    end = len(block) if end < 0 else end
+    back = block.find(b"\r", at, min(end, at + LONGEST_LINE))
+    return end if back < 0 else back
 
 
 def _unwrapped(line: str, marks: Sequence[str]) -> str:
