@@ -61,8 +61,8 @@ class Checked(NamedTuple):
 
 
 def overall(compared: Iterable[Compared]) -> Verdict:
-    """A mismatch if there is one; else nothing is sure where a smaller rank may have decided; else a match, if any number
-    could have differed.
+    """A mismatch if there is one; else nothing is sure where a smaller rank may have decided; else a match, if there is
+    one that another model would not have.
     """
     seen = {each.says for each in compared}
     return "mismatch" if "mismatch" in seen else "match" if "match" in seen and "undecided" not in seen else "unknown"

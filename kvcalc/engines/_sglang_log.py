@@ -213,7 +213,11 @@ class _Memory:
         kept = max(of - self.share.value, 0)
         giga = self.run.giga
         (first, last), (low, high) = before.bounds(giga), after.bounds(giga)
-        budgets = low - last * kept // of, after.whole(giga) - before.whole(giga) * kept // of, high - first * kept // of
+        budgets = (
+            low - last * kept // of,
+            after.whole(giga) - before.whole(giga) * kept // of,
+            high - first * kept // of,
+        )
         return None if budgets[2] <= 0 else (max(budgets[0], 0), max(budgets[1], 0), budgets[2])
 
     def _least(self, name: str, stream: str) -> Printed | None:

@@ -1,9 +1,12 @@
 """The lines of a log that matter, whatever stands around them, and however hostile the rest is."""
 
+import gzip
 import io
 import json
+import random
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -42,10 +45,37 @@ def test_what_stands_around_a_line_is_taken_off(wrapped: str) -> None:
     assert [(line.number, LINE in line.text, "\x1b" in line.text) for line in lines] == [(3, True, False)]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 def test_encodings(encoding: str) -> None:
-    """PowerShell writes UTF-16, and editors a mark in front."""
+    """PowerShell writes UTF-16, and editors a mark in front, or none."""
     assert [line.number for line in found(f"first\n{LINE}\n".encode(encoding))] == [2]
+
+
+def test_packed_logs() -> None:
+    """Rotated logs are read as they lie there: joined, cut, or damaged behind the line that matters."""
+    text = f"first\n{LINE}\nlast\n".encode()
+    noise = random.Random(5).randbytes(100_000)  # does not shrink
+    for packed in (
+        gzip.compress(text), gzip.compress(text[:8]) + gzip.compress(text[8:]), gzip.compress(text)[:-8],
+        gzip.compress(text + noise)[:-1000], gzip.compress(text) + b"no gzip", gzip.compress(noise + b"\n") + gzip.compress(text),
+    ):  # fmt: skip
+        assert [line.text for line in found(packed)] == [LINE]
+
+
+def test_a_small_file_may_hold_a_large_log() -> None:
+    """What is unpacked is not held, and has an end."""
+    bomb = zlib.compressobj(9, wbits=31)
+    packed = b"".join(
+        [bomb.compress(bytes(1 << 20)) for _ in range(300)] + [bomb.compress(f"\n{LINE}\n".encode()), bomb.flush()]
+    )
+    assert len(packed) < 1_000_000
+    assert found(packed) == []
+
+
+def test_carriage_returns_alone_end_lines() -> None:
+    """What a program printed between two of them is one line."""
+    lines = found(f"first\r{LINE}\rsecond {LINE}\rlast\r".encode())
+    assert [line.text for line in lines] == [LINE, f"second {LINE}"]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5, 9])
