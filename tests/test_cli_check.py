@@ -346,6 +346,36 @@ def test_tokens_of_sglang_follow_from_the_memory_in_its_log(check: Check) -> Non
         assert verdicts(check(limited + QWQ, *known)[1]) == {"k_gb": "match", "v_gb": "match"}
 
 
+@pytest.mark.parametrize(
+    ("model", "share", "before", "after", "pool", "rest", "tokens", "middle"),
+    [
+        # Meta-Llama-3.1-8B on an H100 in January 2025: (63.72 - 0.12 x 78.81) x 2^30 / 131,072
+        ("meta-llama/Meta-Llama-3.1-8B-Instruct", "0.88", "78.81", "63.72", "K size: 27.13 GB, V size: 27.13 GB.",
+         "max_total_num_tokens=444500, max_prefill_tokens=16384, max_running_requests=2049, context_len=131072", 444500, 444520),
+        # Qwen3 0.6B out of ModelScope with SGLang 0.4.6: (2.03 - 0.12 x 3.23) x 2^30 / 114,688
+        ("/mnt/d/gx/Desktop/Model/Qwen3-0___6B", "0.88", "3.23", "2.03", "#tokens: 15387, K size: 0.82 GB, V size: 0.82 GB",
+         "max_total_num_tokens=15387, chunked_prefill_size=2048, max_running_requests=2049, context_len=40960", 15387, 15376),
+    ],
+    ids=["before February 2025", "ModelScope"],
+)  # fmt: skip
+def test_older_logs_of_sglang(
+    model: str, share: str, before: str, after: str, pool: str, rest: str, tokens: int, middle: int, check: Check
+) -> None:
+    """Whole public logs: K, V and the tokens, wherever they stand."""
+    lines = (
+        f"server_args=ServerArgs(model_path='{model}', mem_fraction_static={share}, max_total_tokens=None, tp_size=1)",
+        f"Load weight begin. avail mem={before} GB",
+        f"Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem={after} GB",
+        f"KV Cache is allocated. {pool}", "Memory pool end. avail mem=8.34 GB", rest,
+    )  # fmt: skip
+    status, document = check("".join(f"[2025-01-23 19:35:20 TP0] {line}\n" for line in lines))
+    assert status == 0
+    assert verdicts(document) == dict.fromkeys(("k_gb", "v_gb", "tokens"), "match")
+    assert [(line["printed"], line["predicted"]) for line in document["lines"] if line["quantity"] == "tokens"] == [
+        (tokens, middle)
+    ]
+
+
 def test_states_of_sglang_are_in_the_format_of_its_arguments(check: Check) -> None:
     """Half of the 17.58 GB that 125 states take in 32 bits (a public log of Qwen 3.5 27B) are states in 16 bits."""
     log = (

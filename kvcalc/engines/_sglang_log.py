@@ -37,8 +37,10 @@ _LINES = (
     line("Cache is ",
          r"KV Cache is allocated\.(?: dtype: (?:torch\.)?(?P<held_dtype>\w+),)? #tokens: (?P<tokens>\d+), "
          r"(?:K size: (?P<k_gb>[\d.]+) GB, V size: (?P<v_gb>[\d.]+)|KV size: (?P<kv_gb>[\d.]+)) GB", "count"),
+    line("Cache is ",  # until February 2025
+         r"KV Cache is allocated\. K size: (?P<k_gb>[\d.]+) GB, V size: (?P<v_gb>[\d.]+) GB", "count"),
     line("max_total_num_tokens=",
-         r"\bmax_total_num_tokens=\d+,.{0,200}?\bcontext_len=(?P<context_len>\d+)"),
+         r"\bmax_total_num_tokens=(?P<most>\d+),(?:.{0,200}?\bcontext_len=(?P<context_len>\d+))?", "count"),
 )  # fmt: skip
 
 _FLAGS = (
@@ -132,7 +134,9 @@ def _expect(question: Question, run: Run) -> Iterator[Expected]:
     sizes: dict[tuple[str, str, int], tuple[str | None, ...]] = {}
     for found in run.found:
         memory.read(found)
-        tokens, slots = found.get("tokens"), found.get("mamba_slots")
+        slots, tokens = found.get("mamba_slots"), found.get("tokens")
+        if tokens is None and "k_gb" in found.says:  # the pool's tokens come later
+            tokens = digits(run.last("most"))
         if tokens is not None:
             printed = tuple(found.says.get(name) for name in ("k_gb", "v_gb", "kv_gb"))
             first = sizes.setdefault((found.stream, found.rank, tokens.value), printed)
@@ -140,12 +144,15 @@ def _expect(question: Question, run: Run) -> Iterator[Expected]:
             window = not draft and _is_window(found, tokens.value + page, cells, run.giga)
             yield from _pool(found, tokens, page, cells, run, draft=draft, window=window)
             if not draft and not window:
-                yield from _counted(found, tokens, plan, memory)
                 full[found.stream] = tokens.value
+                if "tokens" in found.says:
+                    yield from _counted(found, tokens, plan, memory)
         elif slots is not None:
             yield from _states(found, slots, cells, run)
         elif "swa_layer_tokens" in found.says:
             yield from _windows(found, question, page)
+        elif (most := found.get("most")) is not None and run.last("tokens") is None:
+            yield from _counted(found, most, plan, memory)
     if len(cells) == 1 and run.last("max_mamba_cache_size") is None:
         yield from _slots(run, plan, cells[0], full)
 
