@@ -156,6 +156,42 @@ def test_a_start_that_failed_leaves_nothing_to_the_next(check: Check) -> None:
     assert [run["model"]["preset"] for run in document["runs"]] == ["llama3.3-70b"]
 
 
+# Public logs, of which the page does not say what the cache was stored in.
+FP8 = {
+    "qwen3.5-122b-a10b": ("0.19.0", "21.43", "467,712", "131,072", "11.79", "states kept where prefixes end"),
+    "gemma4-26b-a4b": ("0.19.0", "51.62", "451,040", "131,072", "33.42", "2,048 batched tokens"),
+}
+
+
+@pytest.mark.parametrize("model", FP8)
+def test_explanations_are_tried_with_what_the_log_leaves_open(model: str, check: Check) -> None:
+    """Both kept fp8, which agrees with one more thing that the log does not say: then the format is still named."""
+    version, memory, tokens, length, concurrency, open_ = FP8[model]
+    log = (
+        f"Initializing a V1 LLM engine (v{version}) with config: model='x', max_seq_len={length.replace(',', '')}, "
+        f"kv_cache_dtype=auto, enable_prefix_caching=True\nAvailable KV cache memory: {memory} GiB\n"
+        f"GPU KV cache size: {tokens} tokens\nMaximum concurrency for {length} tokens per request: {concurrency}x\n"
+    )
+    status, document = check(log, "--model", model)
+    assert status == 1
+    assert any("an fp8 cache" in each for each in document["runs"][0]["explanations"])
+    assert open_ in "; ".join(document["runs"][0]["explanations"] + document["warnings"])
+    status, document = check(log.replace("dtype=auto", "dtype=fp8"), "--model", model)
+    assert (status, document["verdict"], document["runs"][0]["assumed"]) == (0, "match", open_)
+
+
+def test_a_version_that_nobody_read_is_warned_of(check: Check) -> None:
+    """The rules of the newest version may not hold for a later one."""
+    assert any("99.0" in each for each in check(START.replace("0.18.0", "99.0"))[1]["warnings"])
+
+
+def test_a_manager_without_a_cache_is_left_open(check: Check) -> None:
+    """TensorRT-LLM's AutoDeploy counts blocks in a manager that holds nothing (a public log of December 2025)."""
+    log = "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 0.00 GiB for max tokens in paged KV cache (3958272).\n"
+    status, document = check(log, "--model", "qwen3-8b")
+    assert (status, verdicts(document)) == (0, {"kv_gib": "unknown"})
+
+
 def test_what_the_log_leaves_open_is_tried_and_said(check: Check) -> None:
     """Without a version the rules that fit are taken, and the answer says so: `google/gemma-4-31B-it` of E303."""
     status, document = check(

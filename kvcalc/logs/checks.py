@@ -89,7 +89,7 @@ def check_log(stream: BinaryIO, spoken: Sequence[Spoken], wanted: Wanted, file: 
         except KvcalcError as error:
             refused.append((run, error))
             continue
-        warnings += notes
+        warnings += [*notes, *one.warnings]
         checked.append(one)
     if not any(each.verdict != "unknown" or _excused(each) for each in checked):
         _nothing(spoken, checked, refused, file)
