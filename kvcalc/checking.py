@@ -98,7 +98,8 @@ def check(
     row, warning = pick(run.engine.versions, version or said.rules, run.engine.name)
     request = ask(model, **stated)
     asking = _Asking(model, stated, Question(request, measure(request).placement, row, knobs, card=card))
-    newer = unread(version, run.engine.versions[-1].name, run.engine.name) if version else None
+    newest = run.engine.newest
+    newer = unread(version, newest, run.engine.name) if version and newest else None
     warnings = tuple(each for each in (warning, newer) if each)
     refused: KvcalcError | None = None
     compared: tuple[Compared, ...] = ()
