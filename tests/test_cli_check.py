@@ -345,6 +345,14 @@ def test_windows_at_full_length_are_announced(check: Check) -> None:
     assert check(log[:at] + warned + log[at:], "--model", "gemma3-4b")[1]["verdict"] == "match"
 
 
+def test_files_from_before_latents_are_known(check: Check) -> None:
+    """A public log of DeepSeek Coder V2 16B: 27 layers x 16 heads x (192 + 128) x 2 B x 2,048 cells x 8, no latent."""
+    log = "llama_kv_cache: size = 4320.00 MiB ( 2048 cells, 27 layers, 8/8 seqs), K (f16): 2592.00 MiB, V (f16): 1728.00 MiB\n"
+    status, document = check(log, "--model", "deepseek-v2-lite")
+    assert (status, document["verdict"]) == (0, "match")
+    assert "before latents" in document["runs"][0]["assumed"]
+
+
 def test_ollama_is_told_from_llama_cpp(check: Check) -> None:
     """The same lines behind Ollama's own are Ollama's, with its version, for each model that it loads."""
     sizes = "llama_kv_cache: size =  512.00 MiB (  4096 cells,  32 layers,  1/1 seqs), K (f16):  256.00 MiB, V (f16): "
