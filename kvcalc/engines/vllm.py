@@ -102,4 +102,6 @@ ENGINE = Engine(
     packed=PACKED,
     newest=VERSIONS[-1].name,
     overhead=(_LEAST_OVERHEAD, _MOST_OVERHEAD),
+    start=flags.start,
+    replicates=True,
 )

@@ -8,10 +8,11 @@ fewer of them. What is not text, or has no end, is passed over too.
 import codecs
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import BinaryIO, NamedTuple
+
+from kvcalc.logs.packed import pieces
 
 __all__ = ["LONGEST_LINE", "MOST_LINES", "MarkedLine", "Marks", "marked_lines"]
 
@@ -20,7 +21,6 @@ _NEAR = 16  # pieces behind a start in which an engine says all about itself
 _NOISE = b"KV cache usage"  # what vLLM prints every ten seconds holds a mark
 LONGEST_LINE = 1 << 16  # the longest that engines print are their configurations, of some 15 KB
 MOST_LINES = 100_000  # with a mark in them; a log with more is not that of an engine
-_MOST_UNPACKED = 1 << 28  # bytes: a small file can hold any number of them, and an engine starts early
 
 # Colours and cursor movements of terminals; within a marked line, also as collectors write control characters.
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]{0,40}[A-Za-z]|\][^\x07\x1b\r\n]{0,200}\x07)")
@@ -42,7 +42,7 @@ class Marks(NamedTuple):
     facts: Sequence[str]
 
 
-def marked_lines(stream: BinaryIO, marks: Marks) -> Iterator[MarkedLine]:
+def marked_lines(stream: BinaryIO, marks: Marks, file: str = "the log") -> Iterator[MarkedLine]:
     """The lines that hold one of `marks`, unwrapped. At most MOST_LINES, each cut at LONGEST_LINE bytes.
 
     Facts count in the first part of a log and behind each start.
@@ -50,7 +50,7 @@ def marked_lines(stream: BinaryIO, marks: Marks) -> Iterator[MarkedLine]:
     starts, counts, facts = ([mark.encode() for mark in each] for each in marks)
     everything = (*marks.starts, *marks.counts, *marks.facts)
     left, near = MOST_LINES, _NEAR
-    for first, block in _blocks(stream):
+    for first, block in _blocks(_utf8(pieces(stream, _PIECE, file))):
         near = _NEAR if any(mark in block for mark in starts) else near - 1
         wanted = (*starts, *counts, *facts) if near > 0 else counts  # without a start, nothing of it is here
         for number, line in _candidates(block, wanted, first):
@@ -60,10 +60,10 @@ def marked_lines(stream: BinaryIO, marks: Marks) -> Iterator[MarkedLine]:
             yield MarkedLine(number, _ESCAPED.sub("", _unwrapped(line.decode("utf-8", "replace"), everything)))
 
 
-def _blocks(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+def _blocks(log: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     """Whole lines, some at a time, with the number of the first. Of a line without an end, its beginning."""
     number, rest, cut = 1, b"", False
-    for piece in _utf8(stream):
+    for piece in log:
         end = piece.rfind(b"\n") + 1
         if not end:
             rest = (rest + piece)[:LONGEST_LINE] if not cut else rest
@@ -77,17 +77,16 @@ def _blocks(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
         yield number, _without_colours(rest)
 
 
-def _utf8(stream: BinaryIO) -> Iterator[bytes]:
+def _utf8(log: Iterator[bytes]) -> Iterator[bytes]:
     """The log in UTF-8. PowerShell writes what programs print in UTF-16."""
-    pieces = _pieces(stream)
-    first = next(pieces, b"")
+    first = next(log, b"")
     encoding = _utf16(first[:512])
     if encoding is None:
         yield first
-        yield from pieces
+        yield from log
         return
     decode = codecs.getincrementaldecoder(encoding)("replace").decode
-    for piece in chain((first,), pieces):
+    for piece in chain((first,), log):
         yield decode(piece).encode("utf-8", "replace")
 
 
@@ -100,30 +99,6 @@ def _utf16(head: bytes) -> str | None:
         if 10 * zeros.count(0) > 9 * len(zeros) and not text.count(0):
             return encoding
     return None
-
-
-def _pieces(stream: BinaryIO) -> Iterator[bytes]:
-    """What a stream holds, unpacked where it is gzip. Damaged or cut, it ends there, as a log may end anywhere."""
-    first = stream.read(_PIECE)
-    packed = chain((first,), iter(lambda: stream.read(_PIECE), b""))
-    return _unpacked(packed) if first[:3] == b"\x1f\x8b\x08" else packed
-
-
-def _unpacked(packed: Iterable[bytes]) -> Iterator[bytes]:
-    """One gzip file or several behind each other, as rotated logs are joined; at most _MOST_UNPACKED bytes of it."""
-    unpack, left = zlib.decompressobj(wbits=31), _MOST_UNPACKED
-    for piece in packed:
-        rest = piece
-        while rest and left > 0:
-            if unpack.eof:
-                unpack = zlib.decompressobj(wbits=31)
-            try:
-                text = unpack.decompress(rest, min(_PIECE, left))
-            except zlib.error:
-                return
-            left -= len(text)
-            yield text
-            rest = unpack.unconsumed_tail or unpack.unused_data
 
 
 def _without_colours(block: bytes) -> bytes:
