@@ -180,6 +180,33 @@ def test_explanations_are_tried_with_what_the_log_leaves_open(model: str, check:
     assert (status, document["verdict"], document["runs"][0]["assumed"]) == (0, "match", open_)
 
 
+def test_memory_that_was_given_is_exact(check: Check) -> None:
+    """`--kv-cache-memory-bytes` is printed as 54.31 GiB and stands among the arguments: row 1 of engines-gpu.md E.3."""
+    log = (
+        "non-default args: {'model': 'meta-llama/Llama-3.1-8B', 'kv_cache_memory_bytes': 58314918461}\n"
+        "Initializing a V1 LLM engine (v0.33.0) with config: model='meta-llama/Llama-3.1-8B', max_seq_len=131072\n"
+        "Initial free memory 78.0 GiB, reserved 54.31 GiB memory for KV Cache as specified by kv_cache_memory_bytes config\n"
+        "GPU KV cache size: 444,896 tokens, Maximum concurrency for 131,072 tokens per request: 3.39x\n"
+    )
+    tokens = check(log)[1]["lines"][0]
+    assert (tokens["low"], tokens["predicted"], tokens["high"], tokens["verdict"]) == (444896, 444896, 444896, "match")
+    rounded = check(log.partition("\n")[2])[1]["lines"][0]  # 54.305 to 54.315 GiB // 2,097,152 x 16
+    assert (rounded["low"], rounded["high"], rounded["verdict"]) == (444864, 444944, "match")
+
+
+def test_states_in_blocks_of_64(check: Check) -> None:
+    """A public log of Qwen3.5 4B on an Intel GPU: states of 2,146,304 B in pages of 576 tokens x 4,096 B; 500 MiB are
+    27 blocks of 8 such pages, and a sequence of 1,024 tokens takes 2 + 3 of them: int(27 / 5 x 1,024) = 5,529.
+    """
+    log = (
+        "reserved 0.49 GiB memory for KV Cache as specified by kv_cache_memory_bytes config\n"
+        "GPU KV cache size: 5,529 tokens\nMaximum concurrency for 1,024 tokens per request: 5.40x\n"
+    )
+    status, document = check(log, "--model", "qwen3.5-4b", "--kv-memory", "500MiB")
+    assert (status, document["verdict"]) == (0, "match")
+    assert "blocks of 64 tokens" in document["runs"][0]["assumed"]
+
+
 def test_a_version_that_nobody_read_is_warned_of(check: Check) -> None:
     """The rules of the newest version may not hold for a later one."""
     assert any("99.0" in each for each in check(START.replace("0.18.0", "99.0"))[1]["warnings"])
