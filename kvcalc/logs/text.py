@@ -26,6 +26,12 @@ MOST_LINES = 100_000  # with a mark in them; a log with more is not that of an e
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]{0,40}[A-Za-z]|\][^\x07\x1b\r\n]{0,200}\x07)")
 _ESCAPED = re.compile(r"(?:\\u001[bB]|\\x1[bB]|\\033|#033|\x1b)\[[0-9;:?]{0,40}[A-Za-z]")
 
+# A part of a line behind which another one comes: Docker's and containerd's parts have 16 KiB.
+_DOCKER, _STREAM = b'{"log":"', b'","stream":'
+_PART = re.compile(rb"[-+.:\dTZ]{19,40} std(?:out|err) P ")
+_FRONT = re.compile(r"^[-+.:\dTZ]{19,40} std(?:out|err) [PF] ")
+_MOST_PARTS = 4
+
 
 class MarkedLine(NamedTuple):
     """A line with a mark in it, and where it stands."""
@@ -57,7 +63,7 @@ def marked_lines(stream: BinaryIO, marks: Marks, file: str = "the log") -> Itera
             left -= 1
             if left < 0:
                 return
-            yield MarkedLine(number, _ESCAPED.sub("", _unwrapped(line.decode("utf-8", "replace"), everything)))
+            yield MarkedLine(number, _ESCAPED.sub("", _unwrapped(_in_one(line.decode("utf-8", "replace")), everything)))
 
 
 def _blocks(log: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -116,6 +122,7 @@ def _candidates(block: bytes, marks: Iterable[bytes], first: int) -> Iterator[tu
                 continue
             start = max(block.rfind(b"\n", 0, at), block.rfind(b"\r", max(0, at - LONGEST_LINE), at)) + 1
             end = _end(block, at)
+            end = _behind_parts(block, start, end)
             if at - start < LONGEST_LINE:
                 starts[start] = min(end, start + LONGEST_LINE)
             at = block.find(mark, end)
@@ -132,6 +139,33 @@ def _end(block: bytes, at: int) -> int:
     end = len(block) if end < 0 else end
     back = block.find(b"\r", at, min(end, at + LONGEST_LINE))
     return end if back < 0 else back
+
+
+def _behind_parts(block: bytes, start: int, end: int) -> int:
+    """Where a line ends of which containers wrote several parts, each as a line, since it was too long for them."""
+    for _ in range(_MOST_PARTS):
+        if end >= len(block) or not _goes_on(block, start, end):
+            break
+        start, end = end + 1, _end(block, end + 1)
+    return end
+
+
+def _goes_on(block: bytes, start: int, end: int) -> bool:
+    if not block.startswith(_DOCKER, start, end):
+        return _PART.match(block, start, end) is not None
+    return block.find(_STREAM, start, end) >= 0 > block.find(rb"\n" + _STREAM, start, end)
+
+
+def _in_one(line: str) -> str:
+    """The parts of a line in one: those of Docker are JSON, and those of containerd have a mark in front."""
+    first, *others = line.split("\n")
+    if first.startswith('{"log":"'):
+        parts = [
+            first.partition('","stream":'),
+            *(part.removeprefix('{"log":"').partition('","stream":') for part in others),
+        ]
+        return "".join(text for text, _, _ in parts) + "".join(parts[-1][1:])
+    return first + "".join(_FRONT.sub("", part, count=1) for part in others)
 
 
 def _unwrapped(line: str, marks: Sequence[str]) -> str:
