@@ -60,7 +60,7 @@ def marked_lines(stream: BinaryIO, marks: Marks, file: str = "the log") -> Itera
         near = _NEAR if any(mark in block for mark in starts) else near - 1
         wanted = (*starts, *counts, *facts) if near > 0 else counts  # without a start, nothing of it is here
         for number, line in _candidates(block, wanted, first):
-            left -= 1
+            left -= 1 + line.count(b"\n")
             if left < 0:
                 return
             yield MarkedLine(number, _ESCAPED.sub("", _unwrapped(_in_one(line.decode("utf-8", "replace")), everything)))
