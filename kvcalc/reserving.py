@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from kvcalc.deployment import Start
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
 from kvcalc.flags import Flags, Read
@@ -175,7 +176,8 @@ class Engine(NamedTuple):
     takes beside weights and cache, where nobody has measured it: an estimate, which gives a range. `packed`: KV formats
     of this engine alone, with the plain one whose elements they have; the name is the setting `packed`. `newest`: the
     last version that was read. `of_rest`: the share is of what weights leave. `stored`: how a command's weights are
-    packed, where not as in the model's facts.
+    packed, where not as in the model's facts. `start` writes the words of a command, and raises KvcalcError for what the
+    engine cannot; `replicates`: one command starts all dp replicas, else there is one for each.
     """
 
     name: str
@@ -193,6 +195,8 @@ class Engine(NamedTuple):
     newest: str | None = None
     of_rest: bool = False
     stored: Callable[[str, Read, Model], str | None] = as_published
+    start: Callable[[Start], tuple[str, ...]] | None = None
+    replicates: bool = False
 
 
 class Held(NamedTuple):

@@ -17,8 +17,12 @@ ORDER = (
     ("formula",),
     ("sharding", "hardware", "roofline", "workload"),
     ("request", "weights"),
-    ("flops", "sizing"),
+    ("flops", "overheads", "sizing"),
     ("fitting", "serving", "demands"),
+    ("deployment", "spreading"),
+    ("planning",),
+    ("ranking",),
+    ("reasons",),
     ("variables",),
     ("notation", "reading", "scripts", "yamlfile"),
     ("manifests",),
@@ -30,13 +34,14 @@ ORDER = (
     ("canonical", "library", "explain"),
     ("flags", "versions"),
     ("reserving",),
+    ("holding",),
     ("logform",),
     ("starting",),
     ("checking", "engines."),
     ("launching",),
     ("logs.",),
     ("report", "document"),
-    ("checked", "reserved"),
+    ("checked", "planned", "reserved"),
     ("catalogue",),
     ("render.",),
     ("verifying.",),
@@ -67,8 +72,8 @@ def name_of(path: Path) -> str:
 NAMES = {name_of(path): path for path in MODULES}
 ENGINES = tuple(name for name in NAMES if name.split(".")[0] == "engines")
 PURE = (
-    *(name for names in ORDER[:9] for name in names),
-    *(*READERS, "manifests", "flags", "versions", "reserving", "starting", "logform", "checking"),
+    *(name for names in ORDER[:13] for name in names),
+    *(*READERS, "manifests", "flags", "versions", "reserving", "holding", "starting", "logform", "checking"),
     *ENGINES,
 )
 
