@@ -5,11 +5,14 @@ from typing import Literal, NamedTuple
 
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.hardware import Card
+from kvcalc.request import Request
 from kvcalc.sizing import Size
 from kvcalc.units import MOST_TOKENS, ceil_div
-from kvcalc.weights import Weights, weigh
+from kvcalc.weights import Weighed, Weights, weigh
 
-__all__ = ["Binding", "Budget", "Fit", "Holding", "Room", "Share", "fit", "warnings"]
+__all__ = [
+    "Binding", "Budget", "Fit", "Holding", "Room", "Share", "exactly", "fill", "fit", "kv_budget", "room_of", "warnings",
+]  # fmt: skip
 
 Binding = Literal["weights", "kv", "model", "engine"]
 _MODEL: Binding = "model"
@@ -97,7 +100,7 @@ class Holding(NamedTuple):
 
     `holds` takes sequences on one replica, tokens in each and a budget, and never turns true again as the first two
     grow. `most_sequences` is what one instance takes, `most_tokens` what each of them may have. `capacity` is the
-    engine's own count of tokens for a budget.
+    engine's own count of tokens for a budget. `each`: bytes of a sequence of the asked length, where all take the same.
     """
 
     asked: int
@@ -105,6 +108,7 @@ class Holding(NamedTuple):
     most_sequences: int | None = None
     capacity: Callable[[int], int] | None = None
     most_tokens: int | None = None
+    each: int | None = None
 
 
 def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
@@ -112,15 +116,28 @@ def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
 
     Raises KvcalcError where the weights are unknown.
     """
-    room = _room(size, budget)
-    request = size.request
+    request, layout = size.request, size.request.layout
+    holding = engine or exactly(size.rank_bytes, request)
+    if budget.kv_memory is not None:
+        return fill(Room(budget.kv_memory), request, holding)
+    return fill(room_of(weigh(request.model, budget.weights), layout.tp * layout.pp, budget), request, holding)
+
+
+def exactly(rank_bytes: Callable[[int], int], request: Request) -> Holding:
+    """Nothing but the cache: `rank_bytes` are those of one sequence of so many tokens on the fullest GPU."""
+    each = rank_bytes(request.context)
+    return Holding(
+        each * request.sequences_per_replica,
+        lambda sequences, tokens, free: sequences * rank_bytes(tokens) <= free,
+        each=each,
+    )
+
+
+def fill(room: Room, request: Request, holding: Holding) -> Fit:
+    """What a room holds of what was asked, and what stops one more."""
     dp, local_batch = request.layout.dp, request.sequences_per_replica
     bytes_free = max(room.kv_budget, 0)
     full: Binding = "weights" if room.vram is not None and room.kv_budget <= 0 else "kv"
-    holding = engine or Holding(
-        size.bytes_per_gpu,
-        lambda sequences, tokens, free: sequences * size.rank_bytes(tokens) <= free,
-    )
 
     limit = request.model.max_context
     own_limit = holding.most_tokens if holding.most_tokens is not None else MOST_TOKENS
@@ -132,8 +149,8 @@ def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
         context_binding: Binding = "model"
     else:
         context_binding = "engine" if refused or most == own_limit else full
-    if engine is None:  # each sequence takes the same
-        each = size.rank_bytes(request.context)
+    if holding.each is not None:
+        each = holding.each
         sequences, binding = (bytes_free // each, full) if each else (None, _MODEL)
         capacity = bytes_free * request.context // each if each else None
     else:
@@ -160,24 +177,27 @@ def _most_sequences(holding: Holding, tokens: int, bytes_free: int, full: Bindin
     return (most, full) if most < limit else (holding.most_sequences, "engine")
 
 
-def _room(size: Size, budget: Budget) -> Room:
-    """budget for the cache = vram x utilization - weights / (tp x pp) - overhead, on each GPU."""
-    if budget.kv_memory is not None:
-        return Room(budget.kv_memory)
+def kv_budget(vram: int, share: Share, weights: int, overhead: int, *, of_rest: bool = False) -> int:
+    """Bytes of a GPU that are left for the cache; less than nothing where the others do not fit."""
+    if not of_rest:
+        return share.floor(vram) - weights - overhead
+    left = vram - weights - overhead
+    return share.floor(left) if left > 0 else left
+
+
+def room_of(whole: Weighed, ways: int, budget: Budget) -> Room:
+    """Where a GPU's memory goes, with the weights spread over `ways` of them."""
     if budget.vram is None:
         raise KvcalcError("--vram: expected a size, or --kv-memory instead")
-    layout = size.request.layout
     share = budget.utilization or Share(1, 1)
-    whole = weigh(size.request.model, budget.weights)
-    weights = ceil_div(whole.bytes, layout.tp * layout.pp)
+    weights = ceil_div(whole.bytes, ways)
+    left = kv_budget(budget.vram, share, weights, budget.overhead, of_rest=budget.of_rest)
     beside = (budget.vram if budget.of_rest else share.floor(budget.vram)) - budget.overhead
-    left = beside - weights
-    kv_budget = share.floor(left) if budget.of_rest and left > 0 else left
     return Room(
-        kv_budget=kv_budget,
+        kv_budget=left,
         vram=budget.vram,
         utilization=share,
-        idle=budget.vram - budget.overhead - weights - kv_budget,
+        idle=budget.vram - budget.overhead - weights - left,
         of_rest=budget.of_rest,
         weights=weights,
         overhead=budget.overhead,
