@@ -11,7 +11,8 @@ from kvcalc.units import MOST_TOKENS, ceil_div
 from kvcalc.weights import Weighed, Weights, weigh
 
 __all__ = [
-    "Binding", "Budget", "Fit", "Holding", "Room", "Share", "exactly", "fill", "fit", "kv_budget", "room_of", "warnings",
+    "Binding", "Budget", "Fit", "Holding", "Room", "Share",
+    "exactly", "fill", "fit", "kv_budget", "room_of", "warnings",
 ]  # fmt: skip
 
 Binding = Literal["weights", "kv", "model", "engine"]

@@ -83,9 +83,7 @@ def _activations(memory: int, *, experts: bool) -> Overhead:
     part, most = (32, 8) if experts else (64, 40)
     least, floor = 20 * _GIB // 100, 2 * _GIB
     rule = f"1/{part} of the card's memory, {'with' if experts else 'without'} experts"
-    return Overhead(
-        "activations", Estimate(least, max(least, memory // part), max(floor, memory // most)), rule, _LOGS
-    )
+    return Overhead("activations", Estimate(least, max(least, memory // part), max(floor, memory // most)), rule, _LOGS)
 
 
 def _graphs(parameters: int | None) -> Overhead:

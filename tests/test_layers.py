@@ -21,6 +21,7 @@ ORDER = (
     ("fitting", "serving", "demands"),
     ("deployment", "spreading"),
     ("planning",),
+    ("searching",),
     ("ranking",),
     ("reasons",),
     ("variables",),
@@ -72,7 +73,7 @@ def name_of(path: Path) -> str:
 NAMES = {name_of(path): path for path in MODULES}
 ENGINES = tuple(name for name in NAMES if name.split(".")[0] == "engines")
 PURE = (
-    *(name for names in ORDER[:13] for name in names),
+    *(name for names in ORDER[:14] for name in names),
     *(*READERS, "manifests", "flags", "versions", "reserving", "holding", "starting", "logform", "checking"),
     *ENGINES,
 )
