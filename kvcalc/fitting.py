@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from kvcalc.dtypes import DType
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.hardware import Card
 from kvcalc.request import Request
@@ -47,7 +48,7 @@ class Budget(NamedTuple):
     """What one GPU offers: `vram` bytes, weights and overhead still to come off, or `kv_memory` for the cache alone.
 
     `card`: the one whose memory `vram` is, where it was named. `of_rest`: the share is of what weights and
-    overhead leave, as TensorRT-LLM has it.
+    overhead leave, as TensorRT-LLM has it. `loaded`: what an engine packs `auto` weights into.
     """
 
     vram: int | None = None
@@ -57,6 +58,7 @@ class Budget(NamedTuple):
     overhead: int = 0
     card: Card | None = None
     of_rest: bool = False
+    loaded: DType | None = None
 
 
 class Room(NamedTuple):
@@ -121,7 +123,9 @@ def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
     holding = engine or exactly(size.rank_bytes, request)
     if budget.kv_memory is not None:
         return fill(Room(budget.kv_memory), request, holding)
-    return fill(room_of(weigh(request.model, budget.weights), layout.tp * layout.pp, budget), request, holding)
+    return fill(
+        room_of(weigh(request.model, budget.weights, budget.loaded), layout.tp * layout.pp, budget), request, holding
+    )
 
 
 def exactly(rank_bytes: Callable[[int], int], request: Request) -> Holding:

@@ -51,6 +51,7 @@ class Choice(NamedTuple):
     request: Request
     whole: Weighed
     weights_name: str
+    packed: str | None = None  # a format that one engine alone has
 
 
 class Way(NamedTuple):

@@ -6,14 +6,14 @@ from typing import TypeAlias
 from kvcalc.searching import Row
 from kvcalc.sharding import Layout
 
-__all__ = ["price", "rank", "simplicity", "undominated"]
+__all__ = ["leading", "price", "rank", "simplicity", "undominated"]
 
 Key: TypeAlias = tuple[float, ...]
 
 
 def simplicity(layout: Layout) -> Key:
-    """Smaller is simpler. Pipeline stages come last of all, since each token passes them one by one: the fewest of them,
-    then the fewest kinds of parallelism, and tp before dp.
+    """Smaller is simpler: the fewest pipeline stages, since each token passes them one by one, then the fewest kinds of
+    parallelism, and tp before dp.
     """
     kinds = sum(size > 1 for size in layout)
     return layout.pp, kinds, layout.dp, layout.dcp
@@ -43,13 +43,14 @@ def rank(rows: Iterable[Row], *, by_price: bool = False) -> list[Row]:
         names = row.card.name, row.offer.fixed or 0, row.way.choice.kv, row.way.choice.weights_name
         return *cost, row.gpus, -row.headroom, simplicity(row.layout), names
 
-    return leading(sorted(rows, key=key))
+    return sorted(rows, key=key)
 
 
 def leading(rows: Sequence[Row]) -> list[Row]:
     """The best row of each card first, the others behind."""
     seen: set[tuple[str, int | None]] = set()
-    first, others = [], []
+    first: list[Row] = []
+    others: list[Row] = []
     for row in rows:
         offered = row.card.name, row.offer.fixed
         (others if offered in seen else first).append(row)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from kvcalc.deployment import Start
+from kvcalc.dtypes import COMPUTE, WEIGHTS, DType
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
 from kvcalc.flags import Flags, Read
@@ -21,7 +22,7 @@ from kvcalc.versions import Version
 
 __all__ = [
     "Asked", "Capacity", "Charge", "Difference", "Engine", "Held", "Plan", "Question", "Reservation", "Rule",
-    "Step", "held", "reserve",
+    "Step", "held", "loaded_as_fp8", "reserve",
 ]  # fmt: skip
 
 
@@ -137,8 +138,9 @@ class Question(NamedTuple):
 class Asked(NamedTuple):
     """What an engine's flags say: options of ours under the names of `request.ask`, and the engine's own settings.
 
-    `defaults` are options too, which hold where nobody says another.
-    `utilization` and `kv_memory` are its words for the memory that it may use, where there are any.
+    `defaults` are options too, which hold where nobody says another; so do `sequences`, those of one replica.
+    `utilization` and `kv_memory` are its words for the memory that it may use, where there are any; `loaded` is what it
+    packs the weights into as it loads them.
     """
 
     options: Mapping[str, object] = {}
@@ -147,6 +149,8 @@ class Asked(NamedTuple):
     utilization: Share | None = None
     kv_memory: int | None = None
     defaults: Mapping[str, object] = {}
+    sequences: int | None = None
+    loaded: DType | None = None
 
 
 def model_flag(program: str, read: Read) -> str | None:  # noqa: ARG001 - one signature for all engines
@@ -165,6 +169,11 @@ def as_published(program: str, read: Read, model: Model) -> str | None:  # noqa:
     return None
 
 
+def loaded_as_fp8(model: Model) -> DType | None:
+    """What --quantization fp8 makes of a checkpoint's weights; nothing where it is packed already."""
+    return WEIGHTS["fp8"] if (model.weights_dtype or model.dtype).name in COMPUTE else None
+
+
 class Engine(NamedTuple):
     """One engine: everything that the command line, the answers and the documentation need to know of it.
 
@@ -176,8 +185,10 @@ class Engine(NamedTuple):
     takes beside weights and cache, where nobody has measured it: an estimate, which gives a range. `packed`: KV formats
     of this engine alone, with the plain one whose elements they have; the name is the setting `packed`. `newest`: the
     last version that was read. `of_rest`: the share is of what weights leave. `stored`: how a command's weights are
-    packed, where not as in the model's facts. `start` writes the words of a command, and raises KvcalcError for what the
-    engine cannot; `replicates`: one command starts all dp replicas, else there is one for each.
+    packed, where not as in the model's facts. `start` writes the words of a command, and raises KvcalcError for what
+    the engine cannot; `replicates`: one command starts all dp replicas, else there is one for each.
+    `beside`: what comes off its share of the memory beside weights and cache, in the names of `overheads`; for the rest
+    it leaves room outside. `splits`: it has decode context parallelism.
     """
 
     name: str
@@ -197,6 +208,8 @@ class Engine(NamedTuple):
     stored: Callable[[str, Read, Model], str | None] = as_published
     start: Callable[[Start], tuple[str, ...]] | None = None
     replicates: bool = False
+    beside: tuple[str, ...] = ("activations", "graphs", "communication", "runtime")
+    splits: bool = False
 
 
 class Held(NamedTuple):

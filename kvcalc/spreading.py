@@ -96,6 +96,10 @@ class Exact:
         """Bytes that are there whatever the number of sequences."""
         return max(shared for shared, _ in self._parts(tokens))
 
+    def least_shared(self, tokens: int) -> int:
+        """The same where least is: what every GPU of a replica has at least."""
+        return min(shared for shared, _ in self._parts(tokens))
+
     def holds(self, sequences: int, tokens: int, free: int) -> bool:
         return all(shared + sequences * own <= free for shared, own in self._parts(tokens))
 

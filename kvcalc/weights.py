@@ -35,17 +35,20 @@ def parse(text: str, what: str) -> Weights:
             return dtypes.find(text, dtypes.WEIGHTS, what)
 
 
-def weigh(model: Model, weights: Weights) -> Weighed:
-    """The weights of the whole model: measured where the preset knows, else parameters x the storage dtype."""
+def weigh(model: Model, weights: Weights, loaded: DType | None = None) -> Weighed:
+    """The weights of the whole model: measured where the preset knows, else parameters x the storage dtype.
+
+    `loaded`: what the published weights are packed into as they are loaded.
+    """
     if weights == "none":
         return Weighed(0, "--weights none: not counted")
     if isinstance(weights, int):
         return Weighed(weights, "as given")
     rough = False
     if weights == "auto":
-        if model.weights_bytes is not None:
+        if model.weights_bytes is not None and loaded is None:
             return Weighed(model.weights_bytes, "measured from the checkpoint's tensors")
-        weights = model.weights_dtype or model.dtype
+        weights = loaded or model.weights_dtype or model.dtype
         rough = weights != model.dtype
     if model.parameters is None:
         reason, fetch = (f": {model.unweighed}", "fetch what is missing, or ") if model.unweighed else ("", "")

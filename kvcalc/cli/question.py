@@ -29,7 +29,7 @@ class Asked(NamedTuple):
     """The sized question, and what the named engine reserves for it.
 
     `stated` is what the engine's own flags say. `stored`: how the weights that it runs are packed, where the model's
-    own are not.
+    own are not. `at_most`: the batch is the most that the command allows at once.
     """
 
     size: Size
@@ -38,6 +38,7 @@ class Asked(NamedTuple):
     warnings: tuple[str, ...] = ()
     stated: "Stated | None" = None
     stored: str | None = None
+    at_most: bool = False
 
     def budget(self, budget: Budget | None) -> Budget | None:
         """The budget of the options, with what the engine's flags and its own defaults say of the memory."""
@@ -54,13 +55,13 @@ class Asked(NamedTuple):
             return Budget(kv_memory=self.stated.kv_memory)
         if budget is None or budget.vram is None:
             return budget
-        of_rest = self.reservation.engine.of_rest
+        of_rest, loaded = self.reservation.engine.of_rest, self.stated.loaded
         if budget.utilization is None:
             own = self.reservation.engine.utilization(self.reservation.question, budget.vram)
-            return budget._replace(utilization=self.stated.utilization or own, of_rest=of_rest)
+            return budget._replace(utilization=self.stated.utilization or own, of_rest=of_rest, loaded=loaded)
         if self.stated.utilization is not None:
             raise KvcalcError("--utilization: the engine's own flags behind -- say it too", "leave one of them out")
-        return budget._replace(of_rest=of_rest)
+        return budget._replace(of_rest=of_rest, loaded=loaded)
 
     def engine_values(self, fitted: Fit | None) -> dict[str, Value] | None:
         """The `engine` object of the JSON, with what it counts where a budget was fitted."""
@@ -84,6 +85,7 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
     if given["engine"] is None and behind is None:
         return Asked(measure(request_of(_load(source, given), given)))
 
+    from kvcalc.holding import holding_of
     from kvcalc.launching import launch  # engines are not what a short question asks about
     from kvcalc.reserving import Question, reserve
 
@@ -95,22 +97,19 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
         given = {**given, "kv_dtype": started.engine.packed[packed]}
         stated = stated._replace(knobs={**stated.knobs, "packed": packed})
     defaults = {name: value for name, value in stated.defaults.items() if given[name] is None}
+    at_most = stated.sequences is not None and given["batch"] is None
+    if stated.sequences is not None and at_most:
+        replicas = stated.options.get("dp")
+        defaults["batch"] = stated.sequences * (replicas if isinstance(replicas, int) else layout_of(given)["dp"])
     size = measure(request_of(model, given, {**defaults, **stated.options}))
     question = Question(size.request, size.placement, started.version, stated.knobs, card=card_of(given)[1]).counted()
     reservation = reserve(started.engine, question)
-    capacity = reservation.plan.capacity
-    holding = Holding(
-        reservation.plan.needed,
-        lambda sequences, tokens, free: started.engine.plan(question.at(sequences, tokens)).fits(free),
-        reservation.plan.most_sequences or started.engine.most_sequences,
-        None if capacity is None else lambda free: capacity(free).tokens,
-        reservation.plan.most_tokens,
-    )
+    holding = holding_of(reservation)
     own = {f"--{name.replace('_', '-')}" for name in given}
     behind_it = [f"{name}: options of kvcalc stand in front of --" for name in started.read.unknown if name in own]
     warnings = (*behind_it, *started.warnings, *stated.warnings, *reservation.plan.warnings)
     stored = started.engine.stored(started.program, started.read, model)
-    return Asked(size, reservation, holding, warnings, stated, stored)
+    return Asked(size, reservation, holding, warnings, stated, stored, at_most)
 
 
 def _memory(given: Given) -> int | None:

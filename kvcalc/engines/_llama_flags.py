@@ -111,6 +111,7 @@ FLAGS = Flags(
         _flag("kv_unified", "-kvu --kv-unified", env="KV_UNIFIED"),
         _flag("kv_unified", "-no-kvu --no-kv-unified", env="NO_KV_UNIFIED", constant=False),
         _flag("split_mode", "-sm --split-mode", word, "SPLIT_MODE"),
+        _flag("parts", "-ts --tensor-split", word, "TENSOR_SPLIT"),
         _flag("fit", "-fit --fit", _on, "FIT"),
         _flag("rope_scaling", "--rope-scaling", word, "ROPE_SCALING_TYPE"),
         _flag("rope_scale", "--rope-scale --rope-freq-scale", word, "ROPE_SCALE ROPE_FREQ_SCALE"),
@@ -190,6 +191,9 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         options |= {"context": n_ctx // sequences, "batch": sequences}
         fitted = version.context == 0 and "n_ctx" not in values and "per_slot" not in values and values.get("fit", True)
         knobs |= {**told, "n_ctx": n_ctx, "fitted": fitted}
+    parts = re.split("[,/]+", str(values.get("parts", "")))
+    if len(parts) > 1 and len(set(parts)) == 1 and values.get("split_mode", "layer") == "layer":  # equal devices
+        options["pp"] = len(parts)
     drafts, warnings = _drafts(values, model, version)
     if values.get("flash_attn") == _BARE and version.flash == "auto":  # pull request 15434: no switch any more
         warnings += ("-fa: expected on, off or auto behind it, without which llama.cpp does not start: on is used",)

@@ -6,7 +6,7 @@ Source: SGLang 0.5.23, `srt/model_executor/pool_configurator.py` and `srt/mem_ca
 from typing import NamedTuple
 
 from kvcalc.engines._sglang_cells import draft_layers, state_bytes, token_bytes, windowed
-from kvcalc.engines._sglang_flags import FLAGS, asked, model_of
+from kvcalc.engines._sglang_flags import FLAGS, asked, model_of, start
 from kvcalc.engines._sglang_memory import utilization
 from kvcalc.engines._sglang_pool import Pool, pool_of
 from kvcalc.engines._spread import restaged
@@ -147,4 +147,7 @@ ENGINE = Engine(
     newest=VERSIONS[-1].name,
     # Before the weights a context and communication are there: 0.3 to 1.5 GiB in start-up logs.
     overhead=(3 * 2**30 // 10, 15 * 2**30 // 10),
+    beside=("communication", "runtime"),  # --mem-fraction-static leaves room for activations and graphs outside
+    start=start,
+    replicates=True,
 )

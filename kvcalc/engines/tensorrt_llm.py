@@ -7,6 +7,7 @@ Source: main branch of 2026, `tensorrt_llm/_torch/pyexecutor/_util.py` (KvCacheC
 from typing import NamedTuple
 
 from kvcalc import dtypes
+from kvcalc.deployment import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.errors import KvcalcError
 from kvcalc.explain import cache_name
 from kvcalc.fitting import Share
@@ -150,7 +151,7 @@ def _charge(each: Held, question: Question, block: int) -> Charge:
 
 # Flags that cannot change the cache.
 _WORDS = """
-    host port backend log_level max_batch_size max_beam_width max_num_tokens ep_size gpus_per_node
+    host port backend log_level max_beam_width max_num_tokens ep_size gpus_per_node
     num_postprocess_workers reasoning_parser tool_parser tokenizer custom_tokenizer
     metadata_server_config_file server_role served_model_name
 """
@@ -165,6 +166,7 @@ FLAGS = Flags(
         Flag("kv_dtype", ("--kv_cache_dtype", "--kv-cache-dtype"), word),
         Flag("utilization", ("--kv_cache_free_gpu_memory_fraction", "--free_gpu_memory_fraction"), Share.parse),
         Flag("second_manager", ("--use_kv_cache_manager_v2", "--kv_cache_config.use_kv_cache_manager_v2")),
+        Flag("max_batch_size", ("--max_batch_size", "--max-batch-size"), parse_integer),
         Flag("tokens_per_block", ("--tokens_per_block", "--tokens-per-block"), parse_integer),
     ),
     words=frozenset(f"--{name}" for name in _WORDS.split()),
@@ -176,10 +178,15 @@ _OPTIONS = ("context", "tp", "pp", "kv_dtype")
 def asked(program: str, read: Read, model: Model) -> Asked:  # noqa: ARG001 - one signature for all engines
     """Options of ours under their names, the rest as its own settings."""
     values = dict(read.values)
-    utilization = values.pop("utilization", None)
+    utilization, sequences = values.pop("utilization", None), values.pop("max_batch_size", None)
     options = {key: value for key, value in values.items() if key in _OPTIONS}
     knobs = {key: value for key, value in values.items() if key not in (*_OPTIONS, "model")}
-    return Asked(options, knobs, utilization=utilization if isinstance(utilization, Share) else None)
+    return Asked(
+        options,
+        knobs,
+        utilization=utilization if isinstance(utilization, Share) else None,
+        sequences=sequences if isinstance(sequences, int) else None,
+    )
 
 
 def model_of(program: str, read: Read) -> str | None:  # noqa: ARG001
@@ -194,6 +201,29 @@ def utilization(question: Question, vram: int) -> Share:  # noqa: ARG001 - one s
     return question.version.utilization
 
 
+_CACHE = {"fp8": "fp8", "fp8_e4m3": "fp8", "nvfp4": "nvfp4"}  # --kv_cache_dtype, pull request 11487
+
+
+def start(start: Start) -> tuple[str, ...]:
+    """`trtllm-serve`, for one replica: it has no flag for more of them. Weights are as the checkpoint has them."""
+    layout = start.layout
+    if layout.dcp > 1:
+        raise KvcalcError("--dcp: trtllm-serve has no flag that splits the context of decoding", "leave it out")
+    weights_word(start, {}, "tensorrt-llm")
+    return (
+        *("trtllm-serve", model_word(start)),
+        *words_of((flag, size) for flag, size in (("--tp_size", layout.tp), ("--pp_size", layout.pp)) if size > 1),
+        *words_of(
+            (
+                ("--max_seq_len", start.context),
+                ("--max_batch_size", start.sequences),
+                ("--kv_cache_dtype", format_word(start, _CACHE, "tensorrt-llm")),
+                ("--kv_cache_free_gpu_memory_fraction", share_word(start.utilization)),
+            )
+        ),
+    )
+
+
 ENGINE = Engine(
     "tensorrt-llm",
     VERSIONS,
@@ -206,4 +236,5 @@ ENGINE = Engine(
     # Activations and what is outside torch, measured with a small cache: as other engines' logs have them.
     overhead=(55 * 2**30 // 100, 42 * 2**30 // 10),
     of_rest=True,
+    start=start,
 )

@@ -102,4 +102,7 @@ ENGINE = Engine(
     packed=PACKED,
     newest=VERSIONS[-1].name,
     overhead=(_LEAST_OVERHEAD, _MOST_OVERHEAD),
+    splits=True,
+    start=flags.start,
+    replicates=True,
 )
