@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvcalc.model import Model
-from kvcalc.units import format_bytes
 
-__all__ = ["NAMES", "Estimate", "Overhead", "estimate", "given", "likely", "range_words", "total"]
+__all__ = ["NAMES", "Estimate", "Overhead", "estimate", "given", "likely", "total"]
 
 _GIB = 2**30
 
@@ -110,8 +109,3 @@ def _communication(ranks: int) -> Overhead:
 def _runtime() -> Overhead:
     """The context, libraries' handles and their workspaces: with communication 0.3 to 1.5 GiB in start-up logs."""
     return Overhead("runtime", _gib(25, 45, 90), "context, libraries and their workspaces", _LOGS)
-
-
-def range_words(size: Estimate) -> str:
-    """The range for people."""
-    return f"{format_bytes(size.low)} to {format_bytes(size.high)}" if size.low < size.high else "as given"

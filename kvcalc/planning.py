@@ -103,7 +103,7 @@ class Plain:
     """No engine: the exact size, in a share of the memory."""
 
     of_rest = splits = False
-    lines = NAMES
+    lines: tuple[str, ...] = NAMES
 
     def __init__(self, share: Share, shared_prefix: int = 0) -> None:
         self._share, self._prefix = share, shared_prefix

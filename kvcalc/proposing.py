@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from kvcalc.model import Model
 from kvcalc.planning import Choice, Offer, Way, unable, ways_of
 from kvcalc.ranking import rank, undominated
 from kvcalc.reasons import Change, Refused, changed, fewer, refuse
@@ -15,8 +16,9 @@ Tick = Callable[[int, int], None]
 
 
 class Proposal(NamedTuple):
-    """`rows`, best first. `refused`: cards that cannot do it within the limit; `why_not`: why the best cannot be cheaper."""
+    """`rows`, best first. `refused`: cards that cannot within the limit. `why_not`: why no fewer of the best one do."""
 
+    facts: Model
     search: Search
     rows: list[Row]
     refused: list[Refused]
@@ -70,4 +72,4 @@ def propose(
     why_not = None
     if best is not None:
         why_not = fewer(search, best, next(some for some in ways if some[0].choice is best.way.choice))
-    return Proposal(search, rows, refused, why_not, changes)
+    return Proposal(choices[0].request.facts, search, rows, refused, why_not, changes)

@@ -1,7 +1,6 @@
 """Why a plan is as it is: why the next cheaper one fails, why a card is out, and what other formats would change."""
 
 from collections.abc import Sequence
-from math import floor
 from typing import Literal, NamedTuple
 
 from kvcalc.errors import KvcalcError
@@ -116,32 +115,31 @@ def nearest(refusals: Sequence[Refused]) -> Refused:
 
 
 def changed(option: str, choice: Choice, before: Row | None, rows: Sequence[Row]) -> Change:
-    """What a choice of other formats changes: on the same card where it is possible there, else on the best."""
-    what = _what(option, choice)
-    if before is None:
-        best = rows[0] if rows else None
-        words = f"{what}: {'no plan either' if best is None else f'{best.gpus:,} x {best.card.label} would do'}"
-        return Change(option, choice, best, words)
-    same = [row for row in rows if row.offer == before.offer]
-    best = same[0] if same else rows[0] if rows else None
+    """What other formats change: on the same card where it is possible there, else on the best."""
+    what = f"{choice.kv} cache" if option == "--kv-dtype" else f"{choice.weights_name} weights"
+    same = [row for row in rows if before is not None and row.offer == before.offer]
+    best = (same or [*rows, None])[0]
     if best is None:
-        return Change(option, choice, None, f"{what}: no card of these can do it")
-    return Change(option, choice, best, f"{what}: {_difference(before, best)}")
+        effect = "no plan either" if before is None else f"none of these has {choice.kv if 'kv' in option else what}"
+    elif before is None:
+        effect = f"{_number(best)} would do"
+    else:
+        effect = _difference(before, best, same=bool(same))
+    return Change(option, choice, best, f"{what}: {effect}")
 
 
-def _what(option: str, choice: Choice) -> str:
-    return f"{choice.kv} cache" if option == "--kv-dtype" else f"{choice.weights_name} weights"
+def _number(row: Row) -> str:
+    return f"{row.gpus:,} x {row.card.name}" if row.card.name else many(row.gpus, "GPU")
 
 
-def _difference(before: Row, after: Row) -> str:
-    on = "" if after.offer == before.offer else f" with {after.card.label}"
+def _difference(before: Row, after: Row, *, same: bool) -> str:
     saved = before.gpus - after.gpus
     if saved > 0:
-        return f"{many(saved, 'GPU')} less{on} ({after.gpus:,})"
+        return f"{many(saved, 'GPU')} less: {_number(after)}"
+    if not same:
+        return f"not with {before.card.name}, and no fewer GPUs with others"
     if saved < 0:
-        return f"{many(-saved, 'GPU')} more{on}"
-    if before.seats and after.seats:
-        times = floor(10 * after.seats / before.seats) / 10
-        more = f"{after.seats:,} sequences instead of {before.seats:,}, {times:g} times as many"
-        return f"as many GPUs{on}, room for {more}"
-    return f"as many GPUs{on}"
+        return f"{many(-saved, 'GPU')} more: {_number(after)}"
+    if before.seats is None or after.seats is None:
+        return "as many GPUs"
+    return f"as many GPUs, {after.seats:,} sequences instead of {before.seats:,}"

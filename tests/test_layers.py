@@ -24,6 +24,7 @@ ORDER = (
     ("searching",),
     ("ranking",),
     ("reasons",),
+    ("proposing",),
     ("variables",),
     ("notation", "reading", "scripts", "yamlfile"),
     ("manifests",),
@@ -43,6 +44,7 @@ ORDER = (
     ("logs.",),
     ("report", "document"),
     ("checked", "planned", "reserved"),
+    ("telling",),
     ("catalogue",),
     ("render.",),
     ("verifying.",),
@@ -73,7 +75,7 @@ def name_of(path: Path) -> str:
 NAMES = {name_of(path): path for path in MODULES}
 ENGINES = tuple(name for name in NAMES if name.split(".")[0] == "engines")
 PURE = (
-    *(name for names in ORDER[:14] for name in names),
+    *(name for names in ORDER[:15] for name in names),
     *(*READERS, "manifests", "flags", "versions", "reserving", "holding", "starting", "logform", "checking"),
     *ENGINES,
 )

@@ -1,0 +1,354 @@
+"""What the options of `plan` ask for, and the search for it."""
+
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from kvcalc.cli.options import Given, context_of
+from kvcalc.deployment import Start
+from kvcalc.document import Value
+from kvcalc.errors import KvcalcError, shown
+from kvcalc.fitting import Share
+from kvcalc.hardware import Card
+from kvcalc.model import Model
+from kvcalc.overheads import NAMES
+from kvcalc.planned import Asked
+from kvcalc.planning import Choice, Filling, Need, Offer, Plain
+from kvcalc.proposing import Proposal, propose
+from kvcalc.request import Request, ask
+from kvcalc.request import warnings as request_warnings
+from kvcalc.searching import Search
+from kvcalc.sharding import Layout
+from kvcalc.spreading import spreads
+from kvcalc.units import parse_integer, parse_size, parse_tokens
+from kvcalc.weights import parse as parse_weights
+from kvcalc.weights import weigh
+from kvcalc.workload import Length, Lengths, lengths
+
+if TYPE_CHECKING:
+    from kvcalc.launching import Launch
+
+__all__ = ["Planned", "planned"]
+
+_MOST_GPUS = 65536
+_CARD_SHARE = Share(9, 10)  # of a named GPU, where no engine says
+# What can be rented by the hour at most clouds; every other card has to be named.
+_USUAL = ("l4", "l40s", "a100-80gb-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "mi300x")
+
+
+class Planned(NamedTuple):
+    proposal: Proposal
+    asked: Asked
+    warnings: list[str]
+
+
+class _Engine(NamedTuple):
+    """The engine that was named, with what it says about options that were left to it."""
+
+    started: "Launch"
+    knobs: Mapping[str, object]
+    warnings: tuple[str, ...]
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        return self.started.engine.formats
+
+
+def planned(model: Model, given: Given) -> Planned:
+    """Read the options, search, and keep what the words of the answer need. Raises KvcalcError."""
+    engine = _engine(model, given)
+    sizes = _lengths(given)
+    context = _context(model, given, sizes)
+    need = _need(given, context, sizes)
+    prefix = 0 if given["shared_prefix"] is None else parse_tokens(given["shared_prefix"], "--shared-prefix")
+    if prefix > context:
+        raise KvcalcError(f"--shared-prefix: expected at most the {context:,} tokens of a sequence, got {prefix:,}")
+    share = None if given["utilization"] is None else Share.parse(given["utilization"], "--utilization")
+    choices = list(_choices(model, given, need, engine))
+    others = list(_others(model, given, need, engine, choices[0]))
+    offers, note = _offers(given)
+    filling: Filling
+    if engine is None:
+        filling = Plain(share or (Share(1, 1) if given["vram"] is not None else _CARD_SHARE), prefix)
+    else:
+        from kvcalc.holding import Engaged
+
+        filling = Engaged(engine.started.engine, engine.started.version, engine.knobs, share, prefix)
+    pinned = _pinned(given)
+    widest = need.most_gpus if need.across else max(offer.card.machine for offer in offers)
+    most = max([need.most_gpus, *(offer.fixed or 0 for offer in offers)])
+    found = propose(
+        Search(need, filling),
+        offers,
+        choices,
+        others,
+        spreads(model, most, widest, pinned, splits=filling.splits),
+        by_price=_by_price(given, offers),
+        tick=_ticker(),
+    )
+    asked = _asked(model, given, need, engine, choices, offers, prefix, note)
+    warnings = [*request_warnings(choices[0].request._replace(context=context)), *(engine.warnings if engine else ())]
+    return Planned(found, asked, list(dict.fromkeys(warnings)))
+
+
+def _engine(model: Model, given: Given) -> _Engine | None:
+    if given["engine"] is None:
+        return None
+    from kvcalc.launching import launch
+
+    started = launch(given["engine"], None)
+    stated = started.engine.asked(started.program, started.read, model)
+    return _Engine(started, stated.knobs, (*started.warnings, *stated.warnings))
+
+
+def _lengths(given: Given) -> Lengths | None:
+    named = [name for name in ("input", "output") if given[f"{name}_" if name == "input" else name] is not None]
+    if not named:
+        if given["rate"] is not None:
+            raise KvcalcError("--rate: needs the lengths of requests", "add --input and --output, such as --input 1155")
+        return None
+    if len(named) == 1:
+        other = "output" if named[0] == "input" else "input"
+        raise KvcalcError(f"--{named[0]}: needs --{other} beside it", f"add --{other} TOKENS")
+    return lengths(Length.parse(given["input_"], "--input"), Length.parse(given["output"], "--output"))
+
+
+def _context(model: Model, given: Given, sizes: Lengths | None) -> int:
+    """The longest sequence: as given, or the 95th percentiles together (the last token is never written)."""
+    asked = context_of(given["context"])
+    if asked is not None or sizes is None:
+        return ask(model, context=asked, encoder_tokens=_encoder(given)).context
+    longest = [Length.parse(given[name], f"--{name.strip('_')}") for name in ("input_", "output")]
+    return max(1, round(sum(each.p95 or each.mean for each in longest)) - 1)
+
+
+def _encoder(given: Given) -> int | None:
+    text = given["encoder_tokens"]
+    return None if text is None else parse_tokens(text, "--encoder-tokens")
+
+
+def _need(given: Given, context: int, sizes: Lengths | None) -> Need:
+    if given["overhead"] is not None:
+        for name in NAMES:
+            if given[name] is not None:
+                raise KvcalcError(f"--{name}: contradicts --overhead, which stands for all of them", "leave one out")
+    overhead = given["overhead"]
+    return Need(
+        context=context,
+        users=1 if given["users"] is None else parse_integer(given["users"], "--users"),
+        lengths=sizes,
+        rate=None if given["rate"] is None else _rate(given["rate"]),
+        most_gpus=64 if given["max_gpus"] is None else parse_integer(given["max_gpus"], "--max-gpus", _MOST_GPUS),
+        dp=None if given["dp"] is None else parse_integer(given["dp"], "--dp", _MOST_GPUS),
+        across=given["across_machines"],
+        overhead=None if overhead is None else parse_size(overhead, "--overhead", zero=True),
+        stated={name: parse_size(given[name], f"--{name}", zero=True) for name in NAMES if given[name] is not None},
+    )
+
+
+def _rate(text: str) -> float:
+    """Requests a second."""
+    whole, _, decimals = text.strip().partition(".")
+    digits = whole + decimals
+    if digits.isascii() and digits.isdigit() and len(digits) <= 12 and int(digits):
+        return float(f"{whole or 0}.{decimals or 0}")
+    raise KvcalcError(f"--rate: expected requests a second, such as 5 or 0.5, got {shown(text)}")
+
+
+def _pinned(given: Given) -> Layout:
+    sizes = {
+        name: 0 if given[name] is None else parse_integer(given[name], f"--{name}", _MOST_GPUS)
+        for name in ("tp", "pp", "dcp")
+    }
+    return Layout(sizes["tp"], sizes["pp"], 0, sizes["dcp"])
+
+
+def _offers(given: Given) -> tuple[list[Offer], str]:
+    """The cards to choose from, and a note where nobody named one."""
+    from kvcalc.cards import all_cards, find
+
+    if given["vram"] is not None:
+        if given["gpu"] is not None:
+            raise KvcalcError(
+                "--gpu: contradicts --vram, since it says how much memory there is", "leave one of them out"
+            )
+        return [Offer(Card("", "such GPUs", parse_size(given["vram"], "--vram")))], ""
+    if given["gpu"] is None:
+        cards = [card for card in all_cards() if card.name in _USUAL]
+        return [
+            Offer(card) for card in cards
+        ], f"of {', '.join(card.name for card in cards)}; --gpu all takes every card"
+    offers = []
+    for word in given["gpu"].split(","):
+        if word.strip().lower() == "all":
+            offers += [Offer(card) for card in all_cards()]
+        else:
+            count, card = find(word)
+            offers.append(Offer(card, count))
+    return offers, ""
+
+
+def _by_price(given: Given, offers: list[Offer]) -> bool:
+    match (given["sort"] or "rank").strip().lower():
+        case "rank":
+            return False
+        case "price":
+            if all(offer.card.price is None for offer in offers):
+                raise KvcalcError(
+                    "--sort: no price is known, since none is shipped", "your own GPU file may carry prices"
+                )
+            return True
+        case _:
+            raise KvcalcError(f"--sort: expected rank or price, got {shown(given['sort'])}")
+
+
+def _choice(model: Model, given: Given, need: Need, engine: _Engine | None, kv: str, weights: str) -> Choice:
+    """One pair of formats as a question. What an engine computes in by itself stands for auto."""
+    packed, name = None, kv
+    if engine is not None:
+        known = engine.started.engine.packed
+        if kv in known:
+            packed, name = kv, known[kv]
+        if kv == "auto":
+            stated = engine.started.engine.asked(engine.started.program, engine.started.read, model)
+            name = str({**stated.defaults, **stated.options}.get("kv_dtype", "auto"))
+    request = ask(model, context=need.context, batch=need.users, kv_dtype=name, encoder_tokens=_encoder(given))
+    if kv == "auto":
+        request = request._replace(auto=(True, True))
+    parsed = parse_weights(weights, "--weights")
+    named = "" if parsed == "none" or isinstance(parsed, int) else (
+        (model.weights_dtype or model.dtype).name if parsed == "auto" else parsed.name
+    )  # fmt: skip
+    return Choice(kv, parsed, request, weigh(model, parsed), named, packed)
+
+
+def _words(text: str | None) -> list[str]:
+    return ["auto"] if text is None else list(dict.fromkeys(word.strip().lower() for word in text.split(",")))
+
+
+def _choices(model: Model, given: Given, need: Need, engine: _Engine | None) -> Iterator[Choice]:
+    for kv in _words(given["kv_dtype"]):
+        for weights in _words(given["weights"]):
+            yield _choice(model, given, need, engine, kv, weights)
+
+
+# Smaller formats that the answer tells of, the first of each that an engine has.
+_SMALLER_CACHES = (("fp8", "q8_0"), ("int4", "nvfp4", "q4_0"))
+_SMALLER_WEIGHTS = ("fp8", "int4")
+
+
+def _others(
+    model: Model, given: Given, need: Need, engine: _Engine | None, first: Choice
+) -> Iterator[tuple[str, Choice]]:
+    """What was not asked for and is smaller: quality is given up by nobody but the asker."""
+    weights = _words(given["weights"])
+    for names in _SMALLER_CACHES:
+        possible = [name for name in names if engine is None or name in engine.formats]
+        if not possible or first.request.unused or possible[0] in _words(given["kv_dtype"]):
+            continue
+        other = _choice(model, given, need, engine, possible[0], weights[0])
+        if _bits(other.request) < _bits(first.request):
+            yield "--kv-dtype", other
+    if weights == ["auto"] and model.parameters is not None:
+        for name in _SMALLER_WEIGHTS:
+            smaller = _choice(model, given, need, engine, _words(given["kv_dtype"])[0], name)
+            if 10 * smaller.whole.bytes < 9 * first.whole.bytes:
+                yield "--weights", smaller
+
+
+def _bits(request: Request) -> float:
+    k = request.widths.k
+    return k.block_bytes / k.block
+
+
+def _asked(
+    model: Model,
+    given: Given,
+    need: Need,
+    engine: _Engine | None,
+    choices: list[Choice],
+    offers: list[Offer],
+    prefix: int,
+    note: str,
+) -> Asked:
+    words = []
+    for option in ("engine", "encoder_tokens"):
+        if given[option] is not None:
+            words += [f"--{option.replace('_', '-')}", given[option]]
+    words += ["--assume-dense"] if given["assume_dense"] else []
+    return Asked(
+        model=given["model"],
+        hub_id=model.ids[0] if model.ids else given["model"],
+        options=tuple(words),
+        request=_values(given, need, engine, choices, offers, prefix),
+        starts=_starter(engine),
+        version=engine.started.version.name if engine else None,
+        utilization=given["utilization"] is not None,
+        shared_prefix=prefix,
+        top=10 if given["top"] is None else parse_integer(given["top"], "--top", 10**6),
+        notes=(note,) if note else (),
+    )
+
+
+def _values(
+    given: Given, need: Need, engine: _Engine | None, choices: list[Choice], offers: list[Offer], prefix: int
+) -> dict[str, Value]:
+    """Every input and default in force, for JSON."""
+    return {
+        "context": need.context,
+        "users": need.users,
+        "input": given["input_"],
+        "output": given["output"],
+        "rate": need.rate,
+        "shared_prefix": prefix,
+        "encoder_tokens": choices[0].request.encoder_tokens,
+        "gpus": [f"{offer.fixed}x{offer.card.name}" if offer.fixed else offer.card.name or None for offer in offers],
+        "max_gpus": need.most_gpus,
+        "vram_bytes": offers[0].card.memory if not offers[0].card.name else None,
+        "utilization": given["utilization"],
+        "kv_dtype": list(dict.fromkeys(choice.kv for choice in choices)),
+        "weights": _words(given["weights"]),
+        "engine": engine.started.engine.name if engine else None,
+        "engine_version": engine.started.version.name if engine else None,
+        **{name: None if given[name] is None else int(given[name]) for name in ("tp", "pp", "dp", "dcp")},
+        "across_machines": need.across,
+        "overhead_bytes": need.overhead,
+        "sort": given["sort"] or "rank",
+    }
+
+
+def _starter(engine: _Engine | None) -> Callable[[Start], dict[str, tuple[str | None, int]]]:
+    """Commands of engines, or of the one that was named."""
+
+    def starts(start: Start) -> dict[str, tuple[str | None, int]]:
+        from kvcalc.launching import commands_for
+
+        return {
+            name: (shlex.join(written.words) if written.refused is None else None, written.servers)
+            for name, written in commands_for(start).items()
+            if engine is None or engine.started.engine.name == name
+        }
+
+    return starts
+
+
+def _ticker() -> Callable[[int, int], None] | None:
+    """Progress of a long search, where somebody watches."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+    began = time.monotonic()
+    shown_at = began
+
+    def tick(done: int, steps: int) -> None:
+        nonlocal shown_at
+        now = time.monotonic()
+        if now - began < 1 or (now - shown_at < 0.1 and done < steps):
+            return
+        shown_at = now
+        text = f"kvcalc: {done:,} of {steps:,} searches" if done < steps else ""
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+    return tick
