@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 from kvcalc.errors import KvcalcError
 from kvcalc.overheads import total
 from kvcalc.planning import Choice, Offer, Way, unable
+from kvcalc.ranking import simplicity
 from kvcalc.searching import Row, Search
 from kvcalc.units import format_bytes, many
 
@@ -57,7 +58,9 @@ def refuse(search: Search, offer: Offer, ways: Sequence[Way], most: int) -> Refu
     if not misses:
         known = search.trouble.get((card.name, choice.kv, choice.weights_name)) if choice else None
         return refused(most, 0, "engine" if known else "model", known or "no way to split the model has so many GPUs")
-    best = max(misses, key=lambda miss: (miss.held, miss.free, -miss.gpus))
+    best = max(
+        misses, key=lambda miss: (miss.held, miss.free, -miss.gpus, *(-size for size in simplicity(miss.way.layout)))
+    )
     return refused(best.gpus, *_short(search, offer, best))
 
 
@@ -118,7 +121,8 @@ def changed(option: str, choice: Choice, before: Row | None, rows: Sequence[Row]
     """What other formats change: on the same card where it is possible there, else on the best."""
     what = f"{choice.kv} cache" if option == "--kv-dtype" else f"{choice.weights_name} weights"
     same = [row for row in rows if before is not None and row.offer == before.offer]
-    best = (same or [*rows, None])[0]
+    candidates = same or rows
+    best = candidates[0] if candidates else None
     if best is None:
         effect = "no plan either" if before is None else f"none of these has {choice.kv if 'kv' in option else what}"
     elif before is None:

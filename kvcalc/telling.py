@@ -54,8 +54,8 @@ def _table(proposal: Proposal, asked: Asked) -> Section:
     several = [len({each[i] for each in formats}) > 1 for i in (0, 1)]
     heads = ["GPUs", "split"]
     heads += [head for head, named in zip(("cache", "weights"), several, strict=True) if named]
-    heads += ["most users", "range", "free", "binds"]
-    heads += ["a token"] if any(row.load for row in shown) else ["most context"]
+    heads += ["users", "range", "free", "binds"]
+    heads += ["a token"] if any(row.load for row in shown) else ["context"]
     rows: list[tuple[Cell, ...]] = []
     for row in shown:
         named = (cache_name(row), row.way.choice.weights_name)
