@@ -6,6 +6,7 @@ from kvcalc.explain import Term, cache_name, terms
 from kvcalc.finding import is_path
 from kvcalc.fitting import Fit
 from kvcalc.formula import has_state, recurrent_state
+from kvcalc.hardware import MEMORY_SOURCES
 from kvcalc.model import Attention, Compressed, Indexer, Latent, Model, Recurrent, Shared, attention_class
 from kvcalc.sizing import Group, Size
 from kvcalc.units import format_count, format_tokens, many
@@ -118,7 +119,7 @@ def size_report(
         whole=0 if fit is None else fit.room.vram or fit.room.kv_budget,
         verdict="" if fit is None else _verdict(fit, size),
         fits=None if fit is None else fit.fits,
-        notes=_notes(size) + ([] if engine is None else engine.notes),
+        notes=_notes(size) + _memory_notes(fit) + ([] if engine is None else engine.notes),
         warnings=warnings,
     )
 
@@ -229,8 +230,14 @@ def _memory(fit: Fit) -> list[Part]:
     before = [Part("weights", room.weights or 0), Part("overhead", room.overhead or 0)]
     if room.idle:
         before.insert(0, Part(f"left by utilization {room.utilization}", room.idle))
-    given = "VRAM given" if room.card is None else f"memory of {room.card.label}, as it reports"
+    given = "VRAM given" if room.card is None else f"memory of {room.card.label}"
     return [*before, *parts, Part(given, room.vram)]
+
+
+def _memory_notes(fit: Fit | None) -> list[str]:
+    """Which of the numbers that go by the name of a card's memory was used."""
+    card = None if fit is None else fit.room.card
+    return [] if card is None else [f"memory of {card.label}: {MEMORY_SOURCES[card.memory_source]}"]
 
 
 def _limits(fit: Fit, size: Size) -> Section:

@@ -39,6 +39,7 @@ def size(
     engine: o.Engine = None,
     vram: o.Vram = None,
     gpu: o.Gpu = None,
+    gpu_file: o.GpuFile = None,
     kv_memory: o.KvMemory = None,
     utilization: o.Utilization = None,
     weights: o.WeightsOption = None,
