@@ -41,6 +41,7 @@ class Reserved:
         self._reservation, self._way = reservation, way
         self._holding = holding_of(reservation)
         self.most_sequences = self._holding.most_sequences
+        self.pooled = reservation.plan.capacity is not None
         self._saved = 0
         if prefix:
             if reservation.plan.capacity is None:
@@ -121,6 +122,7 @@ class Engaged:
     ) -> None:
         self.engine, self.version = engine, version
         self.of_rest, self.lines, self.splits = engine.of_rest, engine.beside, engine.splits
+        self.name, self.vendors = engine.name, engine.vendors
         self._knobs, self._share, self._prefix = knobs, share, shared_prefix
         self._kept: dict[object, tuple[object, Reserved | KvcalcError]] = {}
 

@@ -39,7 +39,7 @@ class Asked(NamedTuple):
 
 def plan_document(proposal: Proposal, asked: Asked, warnings: Sequence[str]) -> dict[str, Value]:
     """The document of `plan`: every row that no other of the same card and formats beats."""
-    options: list[Value] = [_option(row, asked) for row in proposal.rows]
+    options: list[Value] = [_option(row, proposal, asked) for row in proposal.rows]
     facts = proposal.facts
     return {
         "schema": "kvcalc.plan/1",
@@ -73,9 +73,9 @@ def rows(document: Mapping[str, Value]) -> list[Mapping[str, Value]]:
     return [option for option in options if isinstance(option, dict)]
 
 
-def _option(row: Row, asked: Asked) -> dict[str, Value]:
+def _option(row: Row, proposal: Proposal, asked: Asked) -> dict[str, Value]:
     room, size = row.fit.room, total(row.lines)
-    flags = asked.starts(start_of(row, asked))
+    flags = asked.starts(start_of(row, proposal, asked))
     return {
         "gpu": row.card.name or None,
         "gpus": row.gpus,
@@ -94,6 +94,7 @@ def _option(row: Row, asked: Asked) -> dict[str, Value]:
         "headroom": round(row.headroom, 4),
         "binding": row.binding,
         "vram_bytes_per_gpu": room.vram,
+        "memory_source": row.card.memory_source if row.card.name else "given",
         "utilization": None if room.utilization is None else room.utilization.part / room.utilization.of,
         "weights_bytes_per_gpu": room.weights,
         "overhead_bytes_per_gpu": size.likely,
@@ -178,12 +179,15 @@ def command(row: Row, asked: Asked) -> str | None:
     return shlex.join([*words, *asked.options])
 
 
-def start_of(row: Row, asked: Asked) -> Start:
-    choice, need = row.way.choice, row.request
+def start_of(row: Row, proposal: Proposal, asked: Asked) -> Start:
+    choice, need = row.way.choice, proposal.search.need
+    sequences = row.request.sequences_per_replica
+    if need.rate is not None and row.seats is not None:  # as many as come together at times, not on average
+        sequences = row.seats // row.layout.dp
     return Start(
         asked.hub_id,
         need.context,
-        need.sequences_per_replica,
+        sequences,
         row.layout,
         choice.packed or (None if choice.kv == "auto" else choice.kv),
         choice.weights.name if isinstance(choice.weights, DType) else None,

@@ -78,6 +78,7 @@ class Held(Protocol):
     """How the GPUs of one replica are filled. `tokens` are those of each sequence, `free` the bytes of each GPU."""
 
     most_sequences: int | None
+    pooled: bool  # sequences take what they need from one pool, and not their full length
 
     def asked(self, sequences: int, tokens: int) -> int: ...
     def each(self, tokens: int) -> int: ...
@@ -94,6 +95,8 @@ class Filling(Protocol):
     of_rest: bool
     lines: tuple[str, ...]
     splits: bool
+    vendors: tuple[str, ...]
+    name: str
 
     def held(self, way: Way, card: Card) -> Held: ...
     def share(self, way: Way, card: Card) -> Share: ...
@@ -103,6 +106,8 @@ class Plain:
     """No engine: the exact size, in a share of the memory."""
 
     of_rest = splits = False
+    vendors: tuple[str, ...] = ()
+    name = ""
     lines: tuple[str, ...] = NAMES
 
     def __init__(self, share: Share, shared_prefix: int = 0) -> None:
@@ -155,10 +160,12 @@ def _asked(way: Way) -> int:
 _FP8, _NVFP4 = (8, 9), (10, 0)
 
 
-def unable(card: Card, choice: Choice) -> str | None:
-    """What a card cannot do of a choice of formats; of a card without a name nothing is known."""
+def unable(card: Card, choice: Choice, filling: Filling) -> str | None:
+    """What a card cannot do: an engine, or a format. Of a card without a name nothing is known."""
     if not card.name:
         return None
+    if filling.vendors and card.vendor and card.vendor not in filling.vendors:
+        return f"{filling.name} does not run on {card.label}, by what was read of it"
     able = card.capability or (0, 0)
     widths = choice.request.widths
     for what, name in (("cache", widths.k.name), ("cache", widths.v.name), ("weights", choice.weights_name)):

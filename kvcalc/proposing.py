@@ -48,7 +48,7 @@ def propose(
         nonlocal done
         rows = {}
         for offer in cards:
-            able = unable(offer.card, ways[0].choice) is None if ways else False
+            able = unable(offer.card, ways[0].choice, search.filling) is None if ways else False
             rows[offer] = undominated(search.cheapest(offer, ways)) if able else []
             done += 1
             if tick is not None:

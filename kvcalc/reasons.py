@@ -24,6 +24,7 @@ class Refused(NamedTuple):
     held: int
     binding: Binding
     why: str
+    fixed: bool = False  # the number was
 
 
 class Change(NamedTuple):
@@ -50,9 +51,9 @@ def refuse(search: Search, offer: Offer, ways: Sequence[Way], most: int) -> Refu
     choice = ways[0].choice if ways else None
 
     def refused(gpus: int, held: int, binding: Binding, why: str) -> Refused:
-        return Refused(card.name, card.label, gpus, held, binding, why)
+        return Refused(card.name, card.label, gpus, held, binding, why, offer.fixed is not None)
 
-    if choice is not None and (lacking := unable(card, choice)):
+    if choice is not None and (lacking := unable(card, choice, search.filling)):
         return refused(most, 0, "dtype", lacking)
     misses = [miss for way in ways if (miss := _miss(search, offer, way, most)) is not None]
     if not misses:

@@ -113,7 +113,7 @@ class Search:
         held, need = self.filling.held(way, card), self.need
         if free <= 0:
             return 0
-        if need.lengths is None:
+        if need.lengths is None or not held.pooled:
             return held.largest(need.context, free)
         if not held.holds(1, need.context, free):
             return 0
@@ -144,9 +144,10 @@ class Search:
         """One replica under its part of the load. Raises KvcalcError where a rate of the card is not known."""
         need, choice = self.need, way.choice
         assert need.lengths is not None
-        held = self.filling.held(way, card)
+        held, longest = self.filling.held(way, card), need.context
+        each = held.each if held.pooled else lambda _: held.each(longest)
         machine = machine_of(card, way.layout, eight_bit=choice.weights_name.startswith("fp8"))
-        replica = Replica(free - held.shared(_mean(need.lengths)), held.each, machine, self._demand(choice))
+        replica = Replica(free - held.shared(_mean(need.lengths)), each, machine, self._demand(choice))
         return serve(replica, need.lengths, rate=rate, users=users, shares=need.shares)
 
     def _demand(self, choice: Choice) -> Demand:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from kvcalc.hardware import MEMORY_SOURCES
 from kvcalc.planned import Asked, cache_name, start_of
 from kvcalc.proposing import Proposal
 from kvcalc.ranking import leading
@@ -24,7 +25,7 @@ def plan_report(proposal: Proposal, asked: Asked, warnings: list[str]) -> Report
     bar: list[Part] = []
     if best is not None:
         memory, bar = _memory(best)
-        sections += [memory, *_starts(best, asked)]
+        sections += [memory, *_starts(best, proposal, asked)]
     return Report(
         sections,
         title=proposal.facts.name,
@@ -102,9 +103,7 @@ def _memory(row: Row) -> tuple[Section, list[Part]]:
         parts.insert(0, Part(f"left by utilization {room.utilization}", room.idle))
         notes.insert(0, "")
     parts += [Part("KV cache asked for", row.fit.kv_asked), Part("free", room.kv_budget - row.fit.kv_asked)]
-    parts.append(
-        Part(f"memory of {row.card.label}, as it reports" if row.card.name else "memory given", row.card.memory)
-    )
+    parts.append(Part(f"memory of {row.card.label}" if row.card.name else "memory given", row.card.memory))
     notes += [""] * 3
     rows: list[tuple[Cell, ...]] = [
         (part.name, Bytes(part.amount), note) for part, note in zip(parts, notes, strict=True)
@@ -117,8 +116,8 @@ def _range(size: tuple[int, int, int]) -> str:
     return f"estimate: {low / 2**30:.2g} to {high / 2**30:.2g} GiB" if low < high else "as given"
 
 
-def _starts(row: Row, asked: Asked) -> Iterator[Section]:
-    found = asked.starts(start_of(row, asked))
+def _starts(row: Row, proposal: Proposal, asked: Asked) -> Iterator[Section]:
+    found = asked.starts(start_of(row, proposal, asked))
     rows: list[tuple[Cell, ...]] = [
         (f"{name} x {servers}" if servers > 1 else name, words) for name, (words, servers) in found.items() if words
     ]
@@ -130,7 +129,8 @@ def _verdict(proposal: Proposal) -> str:
     best, need = proposal.best, proposal.search.need
     if best is None:
         miss = nearest(proposal.refused)
-        limit = f"no plan within {many(need.most_gpus, 'GPU')}"
+        fixed = miss.gpus > need.most_gpus or all(each.fixed for each in proposal.refused)
+        limit = "no plan" if fixed else f"no plan within {many(need.most_gpus, 'GPU')}"
         return f"{limit}: nearest is {_number(miss)}, bound by {miss.binding}: {miss.why}"
     words = f"plan: {_name(best)}, {split_words(best)}" if best.gpus > 1 else f"plan: {_name(best)}"
     if best.low is None or best.low == best.high:
@@ -139,7 +139,9 @@ def _verdict(proposal: Proposal) -> str:
 
 
 def _notes(proposal: Proposal, asked: Asked) -> list[str]:
-    need, found = proposal.search.need, list(asked.notes)
+    need, found, best = proposal.search.need, list(asked.notes), proposal.best
+    if best is not None and best.card.name:
+        found.append(f"memory of {best.card.label}: {MEMORY_SOURCES[best.card.memory_source]}")
     if need.lengths is not None:
         found.append(need.lengths.words)
         found.append(f"{need.lengths.context:,.0f} tokens of a sequence on average over its time")

@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import pytest
@@ -243,6 +244,54 @@ def test_engine_flags_are_those_of_the_engine(cli: Run) -> None:
     assert list(rows[0]["engine_flags"]) == ["vllm"]
     assert f"--tensor-parallel-size {rows[0]['tp']}" in words
     assert {"vllm", "sglang"} <= set(plan(cli, "llama3-70b", "--gpu", "h100")["options"][0]["engine_flags"])
+
+
+AZURE = ("--input", "1155/4083", "--output", "211/451")
+
+
+@pytest.mark.parametrize(
+    ("card", "fewest", "most"),
+    [("h100", 1, 1), ("a100-80gb", 1, 1), ("l40s", 2, 2), ("l4", 9, 14), ("a10g", 7, 10)],
+)
+def test_a_rate_needs_replicas(card: str, fewest: int, most: int, cli: Run) -> None:
+    """The replayed Azure trace at 4.92 requests/s: one L40S, 8 L4 and 6 A10G queue; one H100, one A100, two L40S do not."""
+    one = ("--tp", "1", "--pp", "1")
+    found = plan(cli, "llama3.1-8b", *P_8B, *RECIPE, *AZURE, "--rate", "4.92", "--gpu", card, *one)
+    assert fewest <= found["best"]["dp"] <= most
+    assert found["best"]["load"]["mean_share"] <= 0.6 or found["best"]["load"]["p99_share"] <= 0.9
+
+
+def test_compute_sinks_what_the_cache_would_hold(cli: Run) -> None:
+    """Long prompts with few tokens out fill no pool and still overload: the answer names compute."""
+    done = cli(
+        "plan", "llama3.1-8b", "--input", "2048/7303", "--output", "28/90", "--rate", "6", "--gpu", "1xa100-80gb"
+    )
+    assert done.code == 1
+    assert "bound by compute" in done.out
+    assert "prompts" in done.out
+
+
+def test_lengths_hold_more_than_the_worst_case(cli: Run) -> None:
+    """Lengths as they are hold far more than all at their longest, and fewer than all at their mean."""
+    words = ("llama3.1-8b", *P_8B, *RECIPE, "--gpu", "1xh100")
+    seats = plan(cli, *words, *AZURE)["best"]["max_batch"]
+    assert 444_864 // (4083 + 451) < seats < 444_864 // 1_155
+
+
+def test_attained_shares_are_printed(cli: Run) -> None:
+    """An answer with times says what of the peaks it counts with."""
+    done = cli("plan", "llama3.1-8b", *AZURE, "--rate", "2", "--gpu", "h100")
+    assert "attained: 80% of peak bandwidth, 45% of peak FLOP/s, 1 ms beside each step" in done.out
+
+
+def test_prices_of_ones_own_rank(cli: Run, tmp_path: Path) -> None:
+    """With prices in a file of the user's, the cheapest comes first, though it is more GPUs."""
+    file = tmp_path / "own.yaml"
+    file.write_text("h100-sxm: {price: 9}\nl40s: {price: 1}\n", encoding="utf-8")
+    words = ("llama3-8b", "--users", "40", "-c", "8k", "--gpu", "h100-sxm,l40s", "--gpu-file", str(file))
+    by_rank, by_price = (plan(cli, *words, "--sort", sort)["best"] for sort in ("rank", "price"))
+    assert (by_rank["gpu"], by_price["gpu"]) == ("h100-sxm", "l40s")
+    assert by_price["price_per_hour"] == by_price["gpus"]
 
 
 BAD = (

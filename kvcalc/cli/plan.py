@@ -74,6 +74,7 @@ def plan(
     kv_dtype: KvDtypes = None,
     engine: o.Engine = None,
     gpu: Gpus = None,
+    gpu_file: o.GpuFile = None,
     max_gpus: MaxGpus = None,
     vram: o.Vram = None,
     utilization: o.Utilization = None,

@@ -3,9 +3,10 @@
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
+from kvcalc.cli.formats import NamedEngine, choices_of, encoder_of, engine_of, smaller, words_of
 from kvcalc.cli.options import Given, context_of
 from kvcalc.deployment import Start
 from kvcalc.document import Value
@@ -17,18 +18,13 @@ from kvcalc.overheads import NAMES
 from kvcalc.planned import Asked
 from kvcalc.planning import Choice, Filling, Need, Offer, Plain
 from kvcalc.proposing import Proposal, propose
-from kvcalc.request import Request, ask
+from kvcalc.request import ask
 from kvcalc.request import warnings as request_warnings
 from kvcalc.searching import Search
 from kvcalc.sharding import Layout
 from kvcalc.spreading import spreads
 from kvcalc.units import parse_integer, parse_size, parse_tokens
-from kvcalc.weights import parse as parse_weights
-from kvcalc.weights import weigh
 from kvcalc.workload import Length, Lengths, lengths
-
-if TYPE_CHECKING:
-    from kvcalc.launching import Launch
 
 __all__ = ["Planned", "planned"]
 
@@ -44,21 +40,9 @@ class Planned(NamedTuple):
     warnings: list[str]
 
 
-class _Engine(NamedTuple):
-    """The engine that was named, with what it says about options that were left to it."""
-
-    started: "Launch"
-    knobs: Mapping[str, object]
-    warnings: tuple[str, ...]
-
-    @property
-    def formats(self) -> tuple[str, ...]:
-        return self.started.engine.formats
-
-
 def planned(model: Model, given: Given) -> Planned:
     """Read the options, search, and keep what the words of the answer need. Raises KvcalcError."""
-    engine = _engine(model, given)
+    engine = engine_of(model, given)
     sizes = _lengths(given)
     context = _context(model, given, sizes)
     need = _need(given, context, sizes)
@@ -66,8 +50,8 @@ def planned(model: Model, given: Given) -> Planned:
     if prefix > context:
         raise KvcalcError(f"--shared-prefix: expected at most the {context:,} tokens of a sequence, got {prefix:,}")
     share = None if given["utilization"] is None else Share.parse(given["utilization"], "--utilization")
-    choices = list(_choices(model, given, need, engine))
-    others = list(_others(model, given, need, engine, choices[0]))
+    choices = list(choices_of(model, given, need, engine))
+    others = list(smaller(model, given, need, engine, choices[0]))
     offers, note = _offers(given)
     filling: Filling
     if engine is None:
@@ -93,16 +77,6 @@ def planned(model: Model, given: Given) -> Planned:
     return Planned(found, asked, list(dict.fromkeys(warnings)))
 
 
-def _engine(model: Model, given: Given) -> _Engine | None:
-    if given["engine"] is None:
-        return None
-    from kvcalc.launching import launch
-
-    started = launch(given["engine"], None)
-    stated = started.engine.asked(started.program, started.read, model)
-    return _Engine(started, stated.knobs, (*started.warnings, *stated.warnings))
-
-
 def _lengths(given: Given) -> Lengths | None:
     named = [name for name in ("input", "output") if given[f"{name}_" if name == "input" else name] is not None]
     if not named:
@@ -119,14 +93,9 @@ def _context(model: Model, given: Given, sizes: Lengths | None) -> int:
     """The longest sequence: as given, or the 95th percentiles together (the last token is never written)."""
     asked = context_of(given["context"])
     if asked is not None or sizes is None:
-        return ask(model, context=asked, encoder_tokens=_encoder(given)).context
+        return ask(model, context=asked, encoder_tokens=encoder_of(given)).context
     longest = [Length.parse(given[name], f"--{name.strip('_')}") for name in ("input_", "output")]
     return max(1, round(sum(each.p95 or each.mean for each in longest)) - 1)
-
-
-def _encoder(given: Given) -> int | None:
-    text = given["encoder_tokens"]
-    return None if text is None else parse_tokens(text, "--encoder-tokens")
 
 
 def _need(given: Given, context: int, sizes: Lengths | None) -> Need:
@@ -167,27 +136,21 @@ def _pinned(given: Given) -> Layout:
 
 def _offers(given: Given) -> tuple[list[Offer], str]:
     """The cards to choose from, and a note where nobody named one."""
-    from kvcalc.cards import all_cards, find
+    from kvcalc.cards import all_cards, find_all
 
+    file = given["gpu_file"]
     if given["vram"] is not None:
-        if given["gpu"] is not None:
-            raise KvcalcError(
-                "--gpu: contradicts --vram, since it says how much memory there is", "leave one of them out"
-            )
+        if given["gpu"] is not None or file is not None:
+            option = "--gpu-file" if given["gpu"] is None else "--gpu"
+            raise KvcalcError(f"{option}: contradicts --vram, since it says how much memory there is", "leave one out")
         return [Offer(Card("", "such GPUs", parse_size(given["vram"], "--vram")))], ""
-    if given["gpu"] is None:
-        cards = [card for card in all_cards() if card.name in _USUAL]
-        return [
-            Offer(card) for card in cards
-        ], f"of {', '.join(card.name for card in cards)}; --gpu all takes every card"
-    offers = []
-    for word in given["gpu"].split(","):
-        if word.strip().lower() == "all":
-            offers += [Offer(card) for card in all_cards()]
-        else:
-            count, card = find(word)
-            offers.append(Offer(card, count))
-    return offers, ""
+    if given["gpu"] is not None:
+        return [Offer(card, count) for count, card in find_all(given["gpu"], file=file)], ""
+    cards = all_cards(file)
+    priced = [card for card in cards if card.price is not None]
+    chosen = priced or [card for card in cards if card.name in _USUAL]
+    names = ", ".join(card.name for card in chosen)
+    return [Offer(card) for card in chosen], f"chosen from {names}; --gpu all takes every card"
 
 
 def _by_price(given: Given, offers: list[Offer]) -> bool:
@@ -204,77 +167,18 @@ def _by_price(given: Given, offers: list[Offer]) -> bool:
             raise KvcalcError(f"--sort: expected rank or price, got {shown(given['sort'])}")
 
 
-def _choice(model: Model, given: Given, need: Need, engine: _Engine | None, kv: str, weights: str) -> Choice:
-    """One pair of formats as a question. What an engine computes in by itself stands for auto."""
-    packed, name = None, kv
-    if engine is not None:
-        known = engine.started.engine.packed
-        if kv in known:
-            packed, name = kv, known[kv]
-        if kv == "auto":
-            stated = engine.started.engine.asked(engine.started.program, engine.started.read, model)
-            name = str({**stated.defaults, **stated.options}.get("kv_dtype", "auto"))
-    request = ask(model, context=need.context, batch=need.users, kv_dtype=name, encoder_tokens=_encoder(given))
-    if kv == "auto":
-        request = request._replace(auto=(True, True))
-    parsed = parse_weights(weights, "--weights")
-    named = "" if parsed == "none" or isinstance(parsed, int) else (
-        (model.weights_dtype or model.dtype).name if parsed == "auto" else parsed.name
-    )  # fmt: skip
-    return Choice(kv, parsed, request, weigh(model, parsed), named, packed)
-
-
-def _words(text: str | None) -> list[str]:
-    return ["auto"] if text is None else list(dict.fromkeys(word.strip().lower() for word in text.split(",")))
-
-
-def _choices(model: Model, given: Given, need: Need, engine: _Engine | None) -> Iterator[Choice]:
-    for kv in _words(given["kv_dtype"]):
-        for weights in _words(given["weights"]):
-            yield _choice(model, given, need, engine, kv, weights)
-
-
-# Smaller formats that the answer tells of, the first of each that an engine has.
-_SMALLER_CACHES = (("fp8", "q8_0"), ("int4", "nvfp4", "q4_0"))
-_SMALLER_WEIGHTS = ("fp8", "int4")
-
-
-def _others(
-    model: Model, given: Given, need: Need, engine: _Engine | None, first: Choice
-) -> Iterator[tuple[str, Choice]]:
-    """What was not asked for and is smaller: quality is given up by nobody but the asker."""
-    weights = _words(given["weights"])
-    for names in _SMALLER_CACHES:
-        possible = [name for name in names if engine is None or name in engine.formats]
-        if not possible or first.request.unused or possible[0] in _words(given["kv_dtype"]):
-            continue
-        other = _choice(model, given, need, engine, possible[0], weights[0])
-        if _bits(other.request) < _bits(first.request):
-            yield "--kv-dtype", other
-    if weights == ["auto"] and model.parameters is not None:
-        for name in _SMALLER_WEIGHTS:
-            smaller = _choice(model, given, need, engine, _words(given["kv_dtype"])[0], name)
-            if 10 * smaller.whole.bytes < 9 * first.whole.bytes:
-                yield "--weights", smaller
-
-
-def _bits(request: Request) -> float:
-    k = request.widths.k
-    return k.block_bytes / k.block
-
-
 def _asked(
     model: Model,
     given: Given,
     need: Need,
-    engine: _Engine | None,
+    engine: NamedEngine | None,
     choices: list[Choice],
     offers: list[Offer],
     prefix: int,
     note: str,
 ) -> Asked:
     words = []
-    for option in ("engine", "encoder_tokens"):
+    for option in ("engine", "encoder_tokens", "gpu_file"):
         if given[option] is not None:
             words += [f"--{option.replace('_', '-')}", given[option]]
     words += ["--assume-dense"] if given["assume_dense"] else []
@@ -283,7 +187,7 @@ def _asked(
         hub_id=model.ids[0] if model.ids else given["model"],
         options=tuple(words),
         request=_values(given, need, engine, choices, offers, prefix),
-        starts=_starter(engine),
+        starts=_starter(engine, need),
         version=engine.started.version.name if engine else None,
         utilization=given["utilization"] is not None,
         shared_prefix=prefix,
@@ -293,7 +197,7 @@ def _asked(
 
 
 def _values(
-    given: Given, need: Need, engine: _Engine | None, choices: list[Choice], offers: list[Offer], prefix: int
+    given: Given, need: Need, engine: NamedEngine | None, choices: list[Choice], offers: list[Offer], prefix: int
 ) -> dict[str, Value]:
     """Every input and default in force, for JSON."""
     return {
@@ -309,7 +213,7 @@ def _values(
         "vram_bytes": offers[0].card.memory if not offers[0].card.name else None,
         "utilization": given["utilization"],
         "kv_dtype": list(dict.fromkeys(choice.kv for choice in choices)),
-        "weights": _words(given["weights"]),
+        "weights": words_of(given["weights"]),
         "engine": engine.started.engine.name if engine else None,
         "engine_version": engine.started.version.name if engine else None,
         **{name: None if given[name] is None else int(given[name]) for name in ("tp", "pp", "dp", "dcp")},
@@ -319,16 +223,26 @@ def _values(
     }
 
 
-def _starter(engine: _Engine | None) -> Callable[[Start], dict[str, tuple[str | None, int]]]:
-    """Commands of engines, or of the one that was named."""
+# Each sequence has its full length for itself there: lengths as they are do not count.
+_UNPOOLED = ("llama.cpp",)
+
+
+def _starter(engine: NamedEngine | None, need: Need) -> Callable[[Start], dict[str, tuple[str | None, int]]]:
+    """Commands of the engines that run on a card, or of the one that was named."""
 
     def starts(start: Start) -> dict[str, tuple[str | None, int]]:
-        from kvcalc.launching import commands_for
+        from kvcalc.launching import all_engines, commands_for
 
+        vendor = "" if start.card is None else start.card.vendor
+        fit = [each.name for each in all_engines() if not each.vendors or not vendor or vendor in each.vendors]
+        if engine is not None:
+            fit = [engine.started.engine.name]
+        elif need.lengths is not None:
+            fit = [name for name in fit if name not in _UNPOOLED]
         return {
             name: (shlex.join(written.words) if written.refused is None else None, written.servers)
             for name, written in commands_for(start).items()
-            if engine is None or engine.started.engine.name == name
+            if name in fit
         }
 
     return starts

@@ -117,5 +117,6 @@ ENGINE = Engine(
     MOST_SEQUENCES,
     stored=stored,
     start=start,
+    vendors=("NVIDIA", "AMD", "Apple", "Intel"),
     beside=("activations", "runtime"),  # its compute buffer and the context; layers are handed on without a library
 )

@@ -103,6 +103,7 @@ ENGINE = Engine(
     newest=VERSIONS[-1].name,
     overhead=(_LEAST_OVERHEAD, _MOST_OVERHEAD),
     splits=True,
+    vendors=("NVIDIA", "AMD", "Intel"),
     start=flags.start,
     replicates=True,
 )
