@@ -41,6 +41,7 @@ class Reserved:
         self._reservation, self._way = reservation, way
         self._holding = holding_of(reservation)
         self.most_sequences = self._holding.most_sequences
+        self.warnings = reservation.plan.warnings
         self.pooled = reservation.plan.capacity is not None
         self._saved = 0
         if prefix:

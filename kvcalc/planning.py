@@ -78,6 +78,7 @@ class Held(Protocol):
     """How the GPUs of one replica are filled. `tokens` are those of each sequence, `free` the bytes of each GPU."""
 
     most_sequences: int | None
+    warnings: tuple[str, ...]
     pooled: bool  # sequences take what they need from one pool, and not their full length
 
     def asked(self, sequences: int, tokens: int) -> int: ...

@@ -24,6 +24,9 @@ from kvcalc.workload import Lengths, safe_batch
 __all__ = ["Row", "Search"]
 
 
+_MOST_RATE = 1e15
+
+
 class Row(NamedTuple):
     """One deployment that does what is asked. `seats` are the most sequences at once over all replicas, None without a
     limit; `low` and `high` the same with the most and the least that overheads may take.
@@ -191,7 +194,7 @@ class Search:
             low=None if fit.max_batch is None else low,
             high=None if fit.max_batch is None else high,
             headroom=max(0.0, 1 - taken),
-            binding=fit.binding if need.rate is None else self._binding(card, way, room, load, dp),
+            binding=fit.binding if need.rate is None else self._binding(card, way, room, dp),
             load=load,
         )
 
@@ -207,13 +210,18 @@ class Search:
         except KvcalcError:
             return None
 
-    def _binding(self, card: Card, way: Way, room: Room, load: Load | None, dp: int) -> str:
-        """What gives out as the rate grows."""
-        rate = (self.need.rate or 1.0) / dp
-        while load is not None and load.binding is None:
-            rate *= 1.1
-            load = self.load(card, way, room.kv_budget, rate=rate)
-        return "kv" if load is None or load.binding is None else load.binding
+    def _binding(self, card: Card, way: Way, room: Room, dp: int) -> str:
+        """What gives out first as the rate grows."""
+        low = high = (self.need.rate or 1.0) / dp
+        found = None
+        while high < _MOST_RATE and (high - low > low / 100 or found is None):
+            rate = 2 * high if found is None else (low + high) / 2
+            binding = self.load(card, way, room.kv_budget, rate=rate).binding
+            if binding is not None:
+                found, high = binding, rate
+            else:
+                low, high = rate, rate if found is None else high
+        return found or "kv"
 
 
 def _mean(lengths: Lengths) -> int:

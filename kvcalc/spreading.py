@@ -61,6 +61,7 @@ class Exact:
 
     most_sequences: int | None = None
     pooled = True
+    warnings: tuple[str, ...] = ()
 
     def __init__(self, spread: Spread, widths: Widths, encoder_tokens: int | None, shared: int = 0) -> None:
         self._stages, self._dcp = spread.stages, spread.layout.dcp

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from kvcalc.hardware import MEMORY_SOURCES
+from kvcalc.overheads import Estimate
 from kvcalc.planned import Asked, cache_name, start_of
 from kvcalc.proposing import Proposal
 from kvcalc.ranking import leading
@@ -93,27 +94,19 @@ def _number(refused: Refused) -> str:
 
 
 def _memory(row: Row) -> tuple[Section, list[Part]]:
-    """Where one GPU's memory goes: each overhead with its range and rule."""
+    """Where one GPU's memory goes: each overhead with its range."""
     room = row.fit.room
-    parts = [Part("weights", room.weights or 0)] + [
-        Part(f"overhead: {line.name}", line.size.likely) for line in row.lines
-    ]
-    notes = [room.weights_source or ""] + [_range(line.size) for line in row.lines]
-    if room.idle:
-        parts.insert(0, Part(f"left by utilization {room.utilization}", room.idle))
-        notes.insert(0, "")
-    parts += [Part("KV cache asked for", row.fit.kv_asked), Part("free", room.kv_budget - row.fit.kv_asked)]
-    parts.append(Part(f"memory of {row.card.label}" if row.card.name else "memory given", row.card.memory))
-    notes += [""] * 3
-    rows: list[tuple[Cell, ...]] = [
-        (part.name, Bytes(part.amount), note) for part, note in zip(parts, notes, strict=True)
-    ]
-    return Section(f"memory of one GPU of {_name(row)}", ("", "", ""), rows), parts
+    found = [(f"left by utilization {room.utilization}", room.idle or 0, "")] if room.idle else []
+    found.append(("weights", room.weights or 0, ""))
+    found += [(f"overhead: {line.name}", line.size.likely, _range(line.size)) for line in row.lines]
+    found += [("KV cache asked for", row.fit.kv_asked, ""), ("free", room.kv_budget - row.fit.kv_asked, "")]
+    found.append(("in all", row.card.memory, ""))
+    rows: list[tuple[Cell, ...]] = [(name, Bytes(amount), note) for name, amount, note in found]
+    return Section("memory of one GPU", ("", "", ""), rows), [Part(name, amount) for name, amount, _ in found]
 
 
-def _range(size: tuple[int, int, int]) -> str:
-    low, _, high = size
-    return f"estimate: {low / 2**30:.2g} to {high / 2**30:.2g} GiB" if low < high else "as given"
+def _range(size: Estimate) -> str:
+    return f"{size.low / 2**30:.2g} to {size.high / 2**30:.2g} GiB" if size.low < size.high else "as given"
 
 
 def _starts(row: Row, proposal: Proposal, asked: Asked) -> Iterator[Section]:
@@ -139,11 +132,16 @@ def _verdict(proposal: Proposal) -> str:
 
 
 def _notes(proposal: Proposal, asked: Asked) -> list[str]:
-    need, found, best = proposal.search.need, list(asked.notes), proposal.best
-    if best is not None and best.card.name:
-        found.append(f"memory of {best.card.label}: {MEMORY_SOURCES[best.card.memory_source]}")
+    need, best = proposal.search.need, proposal.best
+    found = [] if best is None else ["users and context: the most that fit"]
+    if best is not None:
+        found.append(f"weights: {best.way.choice.whole.source}")
+        if best.card.name:
+            found.append(f"memory of {best.card.label}: {MEMORY_SOURCES[best.card.memory_source]}")
+        if any(line.size.low < line.size.high for line in best.lines):
+            found.append("overheads are estimates, with what was seen beside them")
     if need.lengths is not None:
         found.append(need.lengths.words)
         found.append(f"{need.lengths.context:,.0f} tokens of a sequence on average over its time")
         found.append(f"attained: {need.shares}")
-    return found
+    return found + list(asked.notes)

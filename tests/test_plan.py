@@ -180,6 +180,20 @@ def test_a_row_sized_again(engine: str, cli: Run) -> None:
         assert row["binding"] != "kv" or cli(*words, "-q").code == 1
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "llama.cpp"])
+def test_the_start_command_reads_back(engine: str, cli: Run) -> None:
+    """An engine's own command, understood as that engine would, asks for the row that it was written for."""
+    row = plan(cli, "llama3.3-70b", "--engine", engine, "--users", "30", "--gpu", "8xh100", "--dp", "1")["best"]
+    words = shlex.split(row["engine_flags"][engine])
+    overhead = ("--gpu", "h100-sxm", "--overhead", f"{row['overhead_bytes_per_gpu']}B")
+    start = ("llama3.3-70b", *overhead) if engine == "llama.cpp" else overhead
+    again = json.loads(cli(*start, "--json", "--", *words).out)
+    assert again["request"]["tp"] * again["request"]["pp"] == 8
+    own = {"max_batch": 30} if engine == "sglang" else {}  # --max-running-requests is a limit of its own
+    for key in ("max_batch", "capacity_tokens", "kv_budget_bytes_per_gpu", "fits"):
+        assert again["fit"][key] == {**row, "fits": True, **own}[key], key
+
+
 def test_a_shared_prefix_is_held_once(cli: Run) -> None:
     """A prefix of 3,072 of 4,096 tokens: 23,731 tokens hold it once and 1,024 tokens each of 20 sequences, not of 5."""
     words = ("llama3.1-8b", *P_8B, "--gpu", "1xa10g", *RECIPE)

@@ -12,6 +12,7 @@ from kvcalc.deployment import Start
 from kvcalc.document import Value
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.fitting import Share
+from kvcalc.fitting import warnings as fit_warnings
 from kvcalc.hardware import Card
 from kvcalc.model import Model
 from kvcalc.overheads import NAMES
@@ -29,6 +30,7 @@ from kvcalc.workload import Length, Lengths, lengths
 __all__ = ["Planned", "planned"]
 
 _MOST_GPUS = 65536
+_QUIET_SECONDS, _TICK_SECONDS = 3, 0.1
 _CARD_SHARE = Share(9, 10)  # of a named GPU, where no engine says
 # What can be rented by the hour at most clouds; every other card has to be named.
 _USUAL = ("l4", "l40s", "a100-80gb-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "mi300x")
@@ -74,6 +76,9 @@ def planned(model: Model, given: Given) -> Planned:
     )
     asked = _asked(model, given, need, engine, choices, offers, prefix, note)
     warnings = [*request_warnings(choices[0].request._replace(context=context)), *(engine.warnings if engine else ())]
+    if found.best is not None:
+        best = found.best
+        warnings += [*fit_warnings(best.fit), *filling.held(best.way, best.card).warnings]
     return Planned(found, asked, list(dict.fromkeys(warnings)))
 
 
@@ -252,17 +257,17 @@ def _ticker() -> Callable[[int, int], None] | None:
     """Progress of a long search, where somebody watches."""
     if sys.stderr is None or not sys.stderr.isatty():
         return None
-    began = time.monotonic()
-    shown_at = began
+    began = shown_at = time.monotonic()
 
     def tick(done: int, steps: int) -> None:
         nonlocal shown_at
         now = time.monotonic()
-        if now - began < 1 or (now - shown_at < 0.1 and done < steps):
+        ended = done == steps
+        if ended and shown_at == began:
             return
-        shown_at = now
-        text = f"kvcalc: {done:,} of {steps:,} searches" if done < steps else ""
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
+        if ended or (now - began >= _QUIET_SECONDS and now - shown_at >= _TICK_SECONDS):
+            shown_at = now
+            sys.stderr.write("\r\x1b[K" + ("" if ended else f"kvcalc: {done:,} of {steps:,} searches"))
+            sys.stderr.flush()
 
     return tick
