@@ -184,6 +184,8 @@ def start_of(row: Row, proposal: Proposal, asked: Asked) -> Start:
     sequences = row.request.sequences_per_replica
     if need.rate is not None and row.seats is not None:  # as many as come together at times, not on average
         sequences = row.seats // row.layout.dp
+    # What an engine takes by itself may depend on the rest of its command.
+    share = row.fit.room.utilization if asked.engine or asked.utilization else None
     return Start(
         asked.hub_id,
         need.context,
@@ -191,7 +193,7 @@ def start_of(row: Row, proposal: Proposal, asked: Asked) -> Start:
         row.layout,
         choice.packed or (None if choice.kv == "auto" else choice.kv),
         choice.weights.name if isinstance(choice.weights, DType) else None,
-        row.fit.room.utilization if asked.utilization else None,
+        share,
         row.card if row.card.name else None,
         asked.version,
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from kvcalc.deployment import Start
-from kvcalc.dtypes import COMPUTE, WEIGHTS, DType
+from kvcalc.dtypes import DType
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
 from kvcalc.flags import Flags, Read
@@ -22,7 +22,7 @@ from kvcalc.versions import Version
 
 __all__ = [
     "Asked", "Capacity", "Charge", "Difference", "Engine", "Held", "Plan", "Question", "Reservation", "Rule",
-    "Step", "held", "loaded_as_fp8", "reserve",
+    "Step", "held", "reserve",
 ]  # fmt: skip
 
 
@@ -167,11 +167,6 @@ def whole(question: Question, vram: int) -> Share:  # noqa: ARG001 - one signatu
 def as_published(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG001 - one signature for all
     """The weights are those of the published checkpoint."""
     return None
-
-
-def loaded_as_fp8(model: Model) -> DType | None:
-    """What --quantization fp8 makes of a checkpoint's weights; nothing where it is packed already."""
-    return WEIGHTS["fp8"] if (model.weights_dtype or model.dtype).name in COMPUTE else None
 
 
 class Engine(NamedTuple):

@@ -119,8 +119,8 @@ class Clock(NamedTuple):
         return "compute" if compute >= moved else "bandwidth"
 
 
-def clock(machine: Machine, demand: Demand, shares: Shares, held: float, prompt_tokens: float) -> Clock:
-    """The clock of a replica where each sequence holds `held` bytes on the fullest GPU.
+def clock(machine: Machine, demand: Demand, shares: Shares, read: float, prompt_tokens: float) -> Clock:
+    """The clock of a replica where a new token reads `read` bytes of its sequence's cache on the fullest GPU.
 
     Weights and FLOPs divide evenly over tp x pp; the cache does not where heads or latents are held several times.
     """
@@ -132,7 +132,7 @@ def clock(machine: Machine, demand: Demand, shares: Shares, held: float, prompt_
         weights=demand.weights / gpus / bandwidth,
         touched=demand.touched / gpus / bandwidth,
         token=demand.token / flops,
-        cache=held / bandwidth,
+        cache=read / bandwidth,
         attention=demand.attention / flops,
         exchange=exchange,
         prompt=demand.prompt / flops,
@@ -157,7 +157,7 @@ def wait95(load: float, seconds: float, arrivals: float, scatter: float) -> floa
 
     Kingman 1961 (doi 10.1017/S0305004100036094) for one server of mean service `seconds`, with the dispersion of
     arrivals for their variability (Fendick and Whitt 1989, doi 10.1109/5.21078), and those who wait at all (a share of
-    rho) waiting exponentially long. Where the wait matters, 1.2 to 2 times what replays of the Azure trace show.
+    rho) waiting exponentially long. Some 1.4 to 2 times what replays of the Azure trace show.
     """
     mean = seconds * (arrivals + scatter) / 2 / (1 - load)  # of those who wait
     return mean * log(load / 0.05) if load > 0.05 else 0.0

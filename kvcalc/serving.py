@@ -24,12 +24,17 @@ class Margins(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """One replica: bytes for the cache on each GPU, and what a sequence of so many tokens takes of the fullest."""
+    """One replica: bytes for the cache on each GPU, and what a sequence of so many tokens takes of the fullest.
+
+    `read`: bytes that a new token reads there, where these are not what is held: sparse attention looks at some tokens
+    only, and layers that share a cache read it once each.
+    """
 
     pool: int
     held: Callable[[int], int]
     machine: Machine
     demand: Demand
+    read: Callable[[int], int] | None = None
 
 
 class Load(NamedTuple):
@@ -82,11 +87,14 @@ def serve(
 ) -> Load:
     """A replica under `rate` requests a second, or with `users` sequences at all times: one of the two.
 
-    `arrivals` is their dispersion (`workload.dispersion`): 1 where they come at random, more where in bursts.
+    `arrivals` is their dispersion (`workload.dispersion`, best in windows of `lengths.residence` steps): 1 where they
+    come at random, more where in bursts.
     """
     shares, margins = shares or Shares(), margins or Margins()
-    each = max(1, replica.held(ceil(lengths.context)))
-    ticking = clock(replica.machine, replica.demand, shares, each, lengths.prompt)
+    context = ceil(lengths.context)
+    each = max(1, replica.held(context))
+    read = replica.read(context) if replica.read else each
+    ticking = clock(replica.machine, replica.demand, shares, read, lengths.prompt)
     batch = wait = filling = binding = reason = None
     if users is not None:
         batch, rate = float(users), ticking.rate(users, lengths.generated)
@@ -100,7 +108,7 @@ def serve(
         binding, reason = _overrun(rate, ticking, lengths)
     else:
         filling = _fill(replica, lengths, batch, each, None if users is not None else arrivals)
-        binding, reason = _verdict(batch, full, filling, wait, rate * ticking.busy, margins)
+        binding, reason = _verdict(batch, full, filling, wait, rate * ticking.busy, ticking, margins)
     return Load(
         rate=rate,
         concurrency=batch,
@@ -146,8 +154,7 @@ def _overrun(rate: float, ticking: Clock, lengths: Lengths) -> tuple[Resource, s
     """Why no batch keeps up."""
     busy = rate * ticking.busy
     if busy >= 1:
-        binding: Resource = "compute" if ticking.prompt >= ticking.prompt_exchange else "bandwidth"
-        return binding, f"prompts alone ask for {busy:.0%} of the time"
+        return _for_prompts(ticking), f"prompts alone ask for {busy:.0%} of the time"
     most = ticking.most(lengths.generated)
     return ticking.scarce(lengths.generated), (
         f"{rate:.3g} requests/s are more than the {most:.3g} that a batch without end would finish; prompts alone take "
@@ -155,15 +162,20 @@ def _overrun(rate: float, ticking: Clock, lengths: Lengths) -> tuple[Resource, s
     )
 
 
+def _for_prompts(ticking: Clock) -> Resource:
+    """What prompts take most of: arithmetic, or the link between GPUs."""
+    return "compute" if ticking.prompt >= ticking.prompt_exchange else "bandwidth"
+
+
 def _verdict(
-    batch: float, full: float, filling: _Filling, wait: float | None, load: float, margins: Margins
+    batch: float, full: float, filling: _Filling, wait: float | None, busy: float, ticking: Clock, margins: Margins
 ) -> tuple[Resource | None, str | None]:
     """What gives out first, and why."""
     if batch > full:
         return "kv", f"{batch:,.1f} sequences at once, of which the pool holds {full:,.1f}"
     if wait is not None and wait > margins.wait_seconds:
-        return "compute", (
-            f"prompts take {load:.0%} of the time, and 1 request in 20 waits {wait:.1f} s or longer for its turn: "
+        return _for_prompts(ticking), (
+            f"prompts take {busy:.0%} of the time, and 1 request in 20 waits {wait:.1f} s or longer for its turn: "
             f"above {margins.wait_seconds:g} s"
         )
     if filling.mean_share > margins.mean and filling.p99_share > margins.p99:

@@ -8,7 +8,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.model import Model
 from kvcalc.units import format_count, parse_size
 
-__all__ = ["Weighed", "Weights", "parse", "weigh"]
+__all__ = ["Weighed", "Weights", "loaded_as_fp8", "parse", "weigh"]
 
 # What the user says of the weights: the preset's word, none to count, a size of the whole model, or a format.
 Weights = Literal["auto", "none"] | int | DType
@@ -59,3 +59,8 @@ def weigh(model: Model, weights: Weights, loaded: DType | None = None) -> Weighe
     assert isinstance(weights, DType)
     source = f"{format_count(model.parameters)} parameters x {weights.bits} bits ({weights.name})"
     return Weighed(dtypes.packed_bytes(weights, model.parameters), source, rough)
+
+
+def loaded_as_fp8(model: Model) -> DType | None:
+    """What --quantization fp8 makes of a checkpoint's weights; nothing where it is packed already."""
+    return dtypes.WEIGHTS["fp8"] if (model.weights_dtype or model.dtype).name in dtypes.COMPUTE else None

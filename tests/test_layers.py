@@ -48,7 +48,7 @@ ORDER = (
     ("report", "document"),
     ("checked", "planned", "reserved"),
     ("telling",),
-    ("catalogue",),
+    ("cardlist", "catalogue"),
     ("render.",),
     ("verifying.",),
     ("api",),

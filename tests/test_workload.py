@@ -205,6 +205,13 @@ def test_lengths_that_no_requests_have(text: str) -> None:
         lengths(Length.parse(text, "--input"), Length(10))
 
 
+@pytest.mark.parametrize("mean", [0.5, -1, float("nan"), 2.0**41])
+def test_means_that_no_requests_have(mean: float) -> None:
+    """Less than a token on average, or more than any machine holds, is refused."""
+    with pytest.raises(KvcalcError, match="--output: expected a mean of at least 1 token"):
+        lengths(Length(10), Length(mean))
+
+
 @pytest.mark.parametrize("requests", [[], [(0, 1)], [(1, 0)], [(5, 5), (5, -1)]])
 def test_requests_without_tokens(requests: list[tuple[int, int]]) -> None:
     """Failed requests of a trace (nothing in, nothing out) must have been dropped with a reason before."""

@@ -25,6 +25,7 @@ VERB_MODULES = {
     "check": "kvcalc.cli.check",
     "verify": "kvcalc.cli.verify",
     "models": "kvcalc.cli.models",
+    "gpus": "kvcalc.cli.gpus",
     "preset": "kvcalc.cli.preset",
 }
 _READS_FLAGS = (DEFAULT_VERB, "check")  # verbs that an engine's own flags may follow

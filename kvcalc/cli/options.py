@@ -60,10 +60,15 @@ def complete_gpus(incomplete: str) -> list[str]:
     """Names of cards and machine types, behind what is typed already: `8x`, or cards and a comma."""
     import re
 
+    begun = re.sub(r".*,\s*|[0-9]+[x*]", "", incomplete, flags=re.DOTALL)
+    before = incomplete[: len(incomplete) - len(begun)]
+    return [before + name for name in [*complete_gpu_names(begun), "all", "local"] if name.startswith(begun)]
+
+
+def complete_gpu_names(incomplete: str) -> list[str]:
     from kvcalc.cards import names
 
-    before, begun = re.fullmatch(r"((?:.*,)?\s*(?:[0-9]+[x*])?)(.*)", incomplete, re.DOTALL).groups()  # type: ignore[union-attr]
-    return [before + name for name in ("all", "local", *names()) if name.lower().startswith(begun.lower())]
+    return [name for name in names() if name.lower().startswith(incomplete.lower())]
 
 
 def complete_formats(incomplete: str) -> list[str]:

@@ -193,6 +193,7 @@ def _asked(
         options=tuple(words),
         request=_values(given, need, engine, choices, offers, prefix),
         starts=_starter(engine, need),
+        engine=engine.started.engine.name if engine else None,
         version=engine.started.version.name if engine else None,
         utilization=given["utilization"] is not None,
         shared_prefix=prefix,

@@ -191,15 +191,21 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         options |= {"context": n_ctx // sequences, "batch": sequences}
         fitted = version.context == 0 and "n_ctx" not in values and "per_slot" not in values and values.get("fit", True)
         knobs |= {**told, "n_ctx": n_ctx, "fitted": fitted}
-    parts = re.split("[,/]+", str(values.get("parts", "")))
-    if len(parts) > 1 and len(set(parts)) == 1 and values.get("split_mode", "layer") == "layer":  # equal devices
-        options["pp"] = len(parts)
+    if (devices := _devices(values)) > 1:
+        options["pp"] = devices
     drafts, warnings = _drafts(values, model, version)
     if values.get("flash_attn") == _BARE and version.flash == "auto":  # pull request 15434: no switch any more
         warnings += ("-fa: expected on, off or auto behind it, without which llama.cpp does not start: on is used",)
     if "override" in values:
         warnings += ("--override-kv: may change the cache, and was not looked at",)
     return Asked(options, knobs | drafts, warnings=warnings)
+
+
+def _devices(values: Mapping[str, Any]) -> int:
+    """Equal devices that have layers of their own; 1 where -ts does not say so. Zeros are no shares."""
+    parts = re.split("[,/]+", str(values.get("parts", "")))
+    equal = len(set(parts)) == 1 and re.fullmatch("[0.]*", parts[0]) is None
+    return len(parts) if equal and values.get("split_mode", "layer") == "layer" else 1
 
 
 def _types(values: Mapping[str, Any], model: Model) -> dict[str, object]:

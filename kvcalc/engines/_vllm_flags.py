@@ -11,8 +11,9 @@ from kvcalc.errors import KvcalcError, shown
 from kvcalc.fitting import Share
 from kvcalc.flags import Flag, Flags, Image, Read, word
 from kvcalc.model import Model
-from kvcalc.reserving import Asked, loaded_as_fp8, model_flag
+from kvcalc.reserving import Asked, model_flag
 from kvcalc.units import parse_integer
+from kvcalc.weights import loaded_as_fp8
 
 __all__ = ["FLAGS", "asked", "model_of", "start"]
 

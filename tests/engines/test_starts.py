@@ -180,6 +180,7 @@ def _asked(argv: list[str], capsys: pytest.CaptureFixture[str]) -> Any:
         ("qwen3-8b -- llama-server -c 4096 -np 1 -ts 1/1 -sm layer", "request.pp", "2"),
         ("qwen3-8b -- llama-server -c 4096 -np 1 -ts 3,1", "request.pp", "1"),
         ("qwen3-8b -- llama-server -c 4096 -np 1 -ts 1,1 -sm row", "request.pp", "1"),
+        ("qwen3-8b -- llama-server -c 4096 -np 1 -ts 0,0", "request.pp", "1"),
         # argparse takes the beginning of a name where no other begins so
         ("-- vllm serve openai/gpt-oss-20b --tensor-par 4 --max_model=5000", "request.tp", "4"),
         ("-- vllm serve openai/gpt-oss-20b --tensor-par 4 --max_model=5000", "request.context", "5000"),
