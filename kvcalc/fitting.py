@@ -13,7 +13,7 @@ from kvcalc.weights import Weighed, Weights, weigh
 
 __all__ = [
     "Binding", "Budget", "Fit", "Holding", "Room", "Share",
-    "exactly", "fill", "fit", "kv_budget", "room_of", "warnings",
+    "exactly", "fill", "fit", "kv_budget", "most_of", "room_of", "warnings",
 ]  # fmt: skip
 
 Binding = Literal["weights", "kv", "model", "engine"]
@@ -147,7 +147,7 @@ def fill(room: Room, request: Request, holding: Holding) -> Fit:
     limit = request.model.max_context
     own_limit = holding.most_tokens if holding.most_tokens is not None else MOST_TOKENS
     highest = min(limit if limit is not None else MOST_TOKENS, own_limit)
-    most = _most(lambda tokens: holding.holds(local_batch, tokens, bytes_free), highest)
+    most = most_of(lambda tokens: holding.holds(local_batch, tokens, bytes_free), highest)
     endless = limit is None and most == MOST_TOKENS
     refused = holding.most_sequences is not None and local_batch > holding.most_sequences
     if endless or most == limit:
@@ -178,7 +178,7 @@ def fill(room: Room, request: Request, holding: Holding) -> Fit:
 def _most_sequences(holding: Holding, tokens: int, bytes_free: int, full: Binding) -> tuple[int | None, Binding]:
     """The most sequences on one replica, None where nothing limits them, and what stops one more."""
     limit = holding.most_sequences or MOST_TOKENS
-    most = _most(lambda sequences: holding.holds(sequences, tokens, bytes_free), limit)
+    most = most_of(lambda sequences: holding.holds(sequences, tokens, bytes_free), limit)
     return (most, full) if most < limit else (holding.most_sequences, "engine")
 
 
@@ -214,11 +214,13 @@ def room_of(whole: Weighed, ways: int, budget: Budget) -> Room:
     )
 
 
-def _most(holds: Callable[[int], bool], limit: int) -> int:
+def most_of(holds: Callable[[int], bool], limit: int) -> int:
     """The largest number up to `limit` that `holds`, which never turns true again once false; 0 where none does."""
-    if holds(limit):
+    low, high = 0, 1  # doubling finds the end soon, since limits are far above most answers
+    while high < limit and holds(high):
+        low, high = high, min(2 * high, limit)
+    if high == limit and holds(limit):
         return limit
-    low, high = 0, limit
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kvcalc.errors import KvcalcError
-from kvcalc.fitting import Fit, Holding, Room, Share, fill
+from kvcalc.fitting import Fit, Holding, Room, Share, fill, most_of
 from kvcalc.hardware import Card
 from kvcalc.request import Request
 from kvcalc.reserving import Engine, Question, Reservation, reserve
@@ -76,16 +76,8 @@ class Reserved:
         return self._holding.holds(sequences, tokens, free + self._bonus(sequences))
 
     def largest(self, tokens: int, free: int, most: int = MOST_TOKENS) -> int:
-        """The most sequences on one replica, found by doubling and halving."""
-        most = min(most, self.most_sequences or most)
-        low, high = 0, 1
-        while high <= most and self.holds(high, tokens, free):
-            low, high = high, 2 * high
-        high = min(high, most + 1)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.holds(middle, tokens, free) else (low, middle)
-        return low
+        """The most sequences on one replica."""
+        return most_of(lambda sequences: self.holds(sequences, tokens, free), min(most, self.most_sequences or most))
 
     def least(self, sequences: int, tokens: int, free: int, most: int) -> int | None:
         """The fewest replicas, up to `most`, on which so many sequences find room."""
@@ -125,11 +117,14 @@ class Engaged:
         self.of_rest, self.lines, self.splits = engine.of_rest, engine.beside, engine.splits
         self.name, self.vendors = engine.name, engine.vendors
         self._knobs, self._share, self._prefix = knobs, share, shared_prefix
-        self._kept: dict[object, tuple[object, Reserved | KvcalcError]] = {}
+        self._known: dict[int, Way] = {}  # alive, so that no other has the same id
+        self._questions: dict[tuple[object, ...], Question] = {}
+        self._shares: dict[tuple[int, int], Share] = {}
+        self._kept: dict[tuple[object, ...], Reserved | KvcalcError] = {}
 
     def held(self, way: "Way", card: Card) -> Reserved:
         """What an engine reserves depends on the card by its memory and its kernels alone."""
-        key = id(way), card.memory, card.capability
+        key = self._id(way), card.memory, card.capability
         if key not in self._kept:
             try:
                 made: Reserved | KvcalcError = Reserved(
@@ -137,17 +132,29 @@ class Engaged:
                 )
             except KvcalcError as error:
                 made = error
-            self._kept[key] = way, made
-        found = self._kept[key][1]
+            self._kept[key] = made
+        found = self._kept[key]
         if isinstance(found, KvcalcError):
             raise found
         return found
 
     def _question(self, way: "Way", card: Card) -> Question:
-        request = way.choice.request._replace(batch=1, layout=way.layout)
-        knobs = {**self._knobs, "packed": way.choice.packed} if way.choice.packed else self._knobs
-        placed = place(request.model, way.layout)
-        return Question(request, placed, self.version, knobs, card=card if card.name else None).counted()
+        key = self._id(way), card.memory, card.capability
+        if key not in self._questions:
+            request = way.choice.request._replace(batch=1, layout=way.layout)
+            knobs = {**self._knobs, "packed": way.choice.packed} if way.choice.packed else self._knobs
+            placed = place(request.model, way.layout)
+            named = card if card.name else None
+            self._questions[key] = Question(request, placed, self.version, knobs, card=named).counted()
+        return self._questions[key]
+
+    def _id(self, way: "Way") -> int:
+        return id(self._known.setdefault(id(way), way))
 
     def share(self, way: "Way", card: Card) -> Share:
-        return self._share or self.engine.utilization(self._question(way, card), card.memory)
+        if self._share is not None:
+            return self._share
+        key = self._id(way), card.memory
+        if key not in self._shares:
+            self._shares[key] = self.engine.utilization(self._question(way, card), card.memory)
+        return self._shares[key]

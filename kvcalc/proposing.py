@@ -7,7 +7,7 @@ from kvcalc.model import Model
 from kvcalc.planning import Choice, Offer, Way, unable, ways_of
 from kvcalc.ranking import rank, undominated
 from kvcalc.reasons import Change, Refused, changed, fewer, refuse
-from kvcalc.searching import Row, Search
+from kvcalc.searching import Found, Row, Search
 from kvcalc.spreading import Spread
 
 __all__ = ["Proposal", "propose"]
@@ -44,7 +44,7 @@ def propose(
     cards = sorted(set(offers), key=lambda offer: (offer.card.name, offer.fixed or 0))
     steps, done = (len(choices) + len(others)) * len(cards), 0
 
-    def found(ways: Sequence[Way]) -> dict[Offer, list[Row]]:
+    def found(ways: Sequence[Way]) -> dict[Offer, list[Found]]:
         nonlocal done
         rows = {}
         for offer in cards:
@@ -57,7 +57,8 @@ def propose(
 
     ways = [ways_of(choice, spreads) for choice in choices]
     each = [found(some) for some in ways]
-    rows = rank((row for by_card in each for some in by_card.values() for row in some), by_price=by_price)
+    ranked = rank((one for by_card in each for some in by_card.values() for one in some), by_price=by_price)
+    rows = [search.row(one) for one in ranked]
     refused = [
         refuse(search, offer, ways[0], offer.fixed or search.need.most_gpus)
         for offer in cards
@@ -67,8 +68,8 @@ def propose(
     changes = []
     for option, choice in others:
         by_card = found(ways_of(choice, spreads))
-        after = rank((row for some in by_card.values() for row in some), by_price=by_price)
-        changes.append(changed(option, choice, best, after))
+        after = rank((one for some in by_card.values() for one in some), by_price=by_price)
+        changes.append(changed(search, option, choice, best, after))
     why_not = None
     if best is not None:
         why_not = fewer(search, best, next(some for some in ways if some[0].choice is best.way.choice))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from kvcalc.searching import Row
+from kvcalc.searching import Found, Row
 from kvcalc.sharding import Layout
 
 __all__ = ["leading", "price", "rank", "simplicity", "undominated"]
@@ -19,26 +19,26 @@ def simplicity(layout: Layout) -> Key:
     return layout.pp, kinds, layout.dp, layout.dcp
 
 
-def price(row: Row) -> float:
+def price(row: Found | Row) -> float:
     """An hour of all GPUs, by the user's own file; what has no price comes last."""
     return float("inf") if row.card.price is None else row.gpus * row.card.price
 
 
-def undominated(rows: Sequence[Row]) -> list[Row]:
+def undominated(rows: Sequence[Found]) -> list[Found]:
     """Those of one card and choice of formats than which no other has as much headroom and is as simple, and better in
     one of the two. They all have the same number of GPUs.
     """
-    kept: list[Row] = []
+    kept: list[Found] = []
     for row in sorted(rows, key=lambda row: (simplicity(row.layout), -row.headroom)):
         if all(row.headroom > other.headroom for other in kept):
             kept.append(row)
     return kept
 
 
-def rank(rows: Iterable[Row], *, by_price: bool = False) -> list[Row]:
+def rank(rows: Iterable[Found], *, by_price: bool = False) -> list[Found]:
     """The best first. Rows with the same numbers are told apart by their names."""
 
-    def key(row: Row) -> tuple[object, ...]:
+    def key(row: Found) -> tuple[object, ...]:
         cost = (price(row),) if by_price else ()
         names = row.card.name, row.offer.fixed or 0, row.way.choice.kv, row.way.choice.weights_name
         return *cost, row.gpus, -row.headroom, simplicity(row.layout), names

@@ -7,7 +7,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.overheads import total
 from kvcalc.planning import Choice, Offer, Way, unable
 from kvcalc.ranking import simplicity
-from kvcalc.searching import Row, Search
+from kvcalc.searching import Found, Row, Search
 from kvcalc.units import format_bytes, many
 
 __all__ = ["Binding", "Change", "Refused", "changed", "fewer", "nearest", "refuse"]
@@ -95,7 +95,10 @@ def _short(search: Search, offer: Offer, miss: _Miss) -> tuple[int, Binding, str
     if miss.held < need.users:
         return miss.held, "kv", f"{weights}, {miss.held:,} of {many(need.users, 'sequence')} fit"
     if need.rate is not None:
-        load = search.load(card, way, miss.free, rate=need.rate * way.ranks / miss.gpus)
+        try:
+            load = search.load(card, way, miss.free, rate=need.rate * way.ranks / miss.gpus)
+        except KvcalcError as error:  # a rate of the card that is not published
+            return miss.held, "unknown", error.message.removeprefix("--gpu: ")
         if load.binding is not None:
             return miss.held, load.binding, f"{load.reason}{split}"
     return miss.held, "unknown", weights
@@ -118,12 +121,12 @@ def nearest(refusals: Sequence[Refused]) -> Refused:
     return max(refusals, key=lambda each: (each.held, -each.gpus, each.card))
 
 
-def changed(option: str, choice: Choice, before: Row | None, rows: Sequence[Row]) -> Change:
+def changed(search: Search, option: str, choice: Choice, before: Row | None, found: Sequence[Found]) -> Change:
     """What other formats change: on the same card where it is possible there, else on the best."""
     what = f"{choice.kv} cache" if option == "--kv-dtype" else f"{choice.weights_name} weights"
-    same = [row for row in rows if before is not None and row.offer == before.offer]
-    candidates = same or rows
-    best = candidates[0] if candidates else None
+    same = [one for one in found if before is not None and one.offer == before.offer]
+    candidates = same or found
+    best = search.row(candidates[0]) if candidates else None
     if best is None:
         effect = "no plan either" if before is None else f"none of these has {choice.kv if 'kv' in option else what}"
     elif before is None:

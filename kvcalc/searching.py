@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kvcalc.demands import demand_of, machine_of
 from kvcalc.errors import KvcalcError
-from kvcalc.fitting import Budget, Fit, Room, kv_budget, room_of
+from kvcalc.fitting import Budget, Fit, kv_budget, room_of
 from kvcalc.hardware import Card
 from kvcalc.overheads import Overhead, estimate, given, total
 from kvcalc.planning import Choice, Filling, Held, Need, Offer, Way
@@ -21,15 +21,33 @@ from kvcalc.sharding import Layout
 from kvcalc.units import MOST_TOKENS, ceil_div
 from kvcalc.workload import Lengths, safe_batch
 
-__all__ = ["Row", "Search"]
+__all__ = ["Found", "Row", "Search"]
 
 
 _MOST_RATE = 1e15
 
 
+class Found(NamedTuple):
+    """One deployment that does what is asked: what its rank goes by. `layout` has all replicas."""
+
+    offer: Offer
+    way: Way
+    layout: Layout
+    headroom: float
+    load: Load | None
+
+    @property
+    def card(self) -> Card:
+        return self.offer.card
+
+    @property
+    def gpus(self) -> int:
+        return self.layout.gpus
+
+
 class Row(NamedTuple):
-    """One deployment that does what is asked. `seats` are the most sequences at once over all replicas, None without a
-    limit; `low` and `high` the same with the most and the least that overheads may take.
+    """The same with all that an answer says of it. `seats` are the most sequences at once over all replicas, None
+    without a limit; `low` and `high` the same with the most and the least that overheads may take.
     """
 
     offer: Offer
@@ -66,7 +84,7 @@ class Search:
         self._lines: dict[tuple[int, bool], tuple[Overhead, ...]] = {}
         self._demands: dict[int, Demand] = {}
 
-    def cheapest(self, offer: Offer, ways: Sequence[Way]) -> list[Row]:
+    def cheapest(self, offer: Offer, ways: Sequence[Way]) -> list[Found]:
         """Every way, of those in one choice of formats, that needs the fewest of a card; none where it cannot be."""
         most = offer.fixed or self.need.most_gpus
         found: list[tuple[Way, int]] = []
@@ -85,7 +103,7 @@ class Search:
             if dp * way.ranks < most:
                 found, most = [], dp * way.ranks
             found.append((way, dp))
-        return [self._row(offer, way, dp) for way, dp in found]
+        return [self._found(offer, way, dp) for way, dp in found]
 
     def spans(self, card: Card, way: Way) -> bool:
         """Whether a card's machines are wide enough for tp."""
@@ -162,61 +180,71 @@ class Search:
             self._demands[choice.whole.bytes] = kept
         return kept
 
-    def _row(self, offer: Offer, way: Way, dp: int) -> Row:
-        need, card = self.need, offer.card
+    def _found(self, offer: Offer, way: Way, dp: int) -> Found:
+        free, held = self.free(offer.card, way), self.filling.held(way, offer.card)
+        load = self._load(offer.card, way, free, dp)
+        if load is not None and load.mean_share is not None:
+            taken = load.mean_share
+        else:
+            taken = held.asked(ceil_div(self.need.users, dp), self._tokens) / free
+        return Found(offer, way, way.layout._replace(dp=dp), max(0.0, 1 - taken), load)
+
+    @property
+    def _tokens(self) -> int:
+        """Of a sequence: at most, or with lengths as they are on average."""
+        return self.need.context if self.need.lengths is None else _mean(self.need.lengths)
+
+    def row(self, found: Found) -> Row:
+        """All that an answer says of a deployment."""
+        need, card, way, load = self.need, found.card, found.way, found.load
+        dp = found.layout.dp
         lines, share = self.lines(card, way), self.filling.share(way, card)
         size = total(lines)
-        held = self.filling.held(way, card)
-        room = room_of(
-            way.choice.whole, way.ranks,
-            Budget(card.memory, None, share, way.choice.weights, size.likely, card, self.filling.of_rest),
-        )  # fmt: skip
-        layout = way.layout._replace(dp=dp)
-        low, seats, high = (
-            self.seats(card, way, self.free(card, way, overhead)) * dp
-            for overhead in (size.high, size.likely, size.low)
-        )
-        load = self._load(card, way, room, dp)
-        tokens = need.context if need.lengths is None else _mean(need.lengths)
+        budget = Budget(card.memory, None, share, way.choice.weights, size.likely, card, self.filling.of_rest)
         users = need.users
         if load is not None and load.concurrency is not None:
             users = max(users, ceil(load.concurrency * dp))
-        request = way.choice.request._replace(context=tokens, batch=users, layout=layout)
-        fit = held.fit(room, request)
-        taken = load.mean_share if load is not None and load.mean_share is not None else fit.kv_asked / room.kv_budget
+        request = way.choice.request._replace(context=self._tokens, batch=users, layout=found.layout)
+        fit = self.filling.held(way, card).fit(room_of(way.choice.whole, way.ranks, budget), request)
+        seats: dict[int, int | None] = {}
+        for overhead in size:
+            if fit.max_batch is None or (need.lengths is None and overhead == size.likely):
+                seats[overhead] = fit.max_batch
+            else:
+                seats[overhead] = self.seats(card, way, self.free(card, way, overhead)) * dp
         return Row(
-            offer,
+            found.offer,
             way,
             request,
             lines,
             fit,
-            seats=None if fit.max_batch is None else seats,
-            low=None if fit.max_batch is None else low,
-            high=None if fit.max_batch is None else high,
-            headroom=max(0.0, 1 - taken),
-            binding=fit.binding if need.rate is None else self._binding(card, way, room, dp),
+            seats=seats[size.likely],
+            low=seats[size.high],
+            high=seats[size.low],
+            headroom=found.headroom,
+            binding=fit.binding if need.rate is None else self._binding(card, way, dp),
             load=load,
         )
 
-    def _load(self, card: Card, way: Way, room: Room, dp: int) -> Load | None:
+    def _load(self, card: Card, way: Way, free: int, dp: int) -> Load | None:
         """One replica at work; None where no lengths are known, or where a rate of the card is not."""
         need = self.need
         if need.lengths is None:
             return None
         if need.rate is not None:
-            return self.load(card, way, room.kv_budget, rate=need.rate / dp)
+            return self.load(card, way, free, rate=need.rate / dp)
         try:
-            return self.load(card, way, room.kv_budget, users=ceil_div(need.users, dp))
+            return self.load(card, way, free, users=ceil_div(need.users, dp))
         except KvcalcError:
             return None
 
-    def _binding(self, card: Card, way: Way, room: Room, dp: int) -> str:
+    def _binding(self, card: Card, way: Way, dp: int) -> str:
         """What gives out first as the rate grows."""
         low = high = (self.need.rate or 1.0) / dp
-        found = None
+        found, free = None, self.free(card, way)
         while high < _MOST_RATE and (high - low > low / 100 or found is None):
             rate = 2 * high if found is None else (low + high) / 2
-            binding = self.load(card, way, room.kv_budget, rate=rate).binding
+            binding = self.load(card, way, free, rate=rate).binding
             if binding is not None:
                 found, high = binding, rate
             else:
