@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kvcalc.finding import bundled
 from kvcalc.hardware import Card
 
-__all__ = ["RESERVE", "Accelerator", "Machine", "accelerators", "machines", "of_driver", "sources"]
+__all__ = ["RESERVE", "Accelerator", "Machine", "accelerators", "machines", "sources"]
 
 # What NVIDIA's runtime holds back of the driver's total: 0.35 to 0.85 GiB on the cards where both were read.
 RESERVE = int(0.6 * 2**30)
@@ -56,7 +56,9 @@ class Accelerator(NamedTuple):
         if self.runtime_gib is not None:
             return int(self.runtime_gib * 2**30), "runtime"
         if self.driver_mib is not None:
-            return of_driver(self.vendor, self.driver_mib)
+            if self.vendor == "NVIDIA":
+                return self.driver_mib * 2**20 - RESERVE, "driver-less-reserve"
+            return self.driver_mib * 2**20, "driver"  # AMD's and Intel's runtimes hand out all of it
         assert self.marketing_gb is not None
         if self.usable is not None:  # memory modules are sold in GiB
             return self.marketing_gb * 2**30 * self.usable[0] // self.usable[1], "unified-share"
@@ -95,13 +97,6 @@ class Machine(NamedTuple):
     cloud_mib: int | None = None
     but: Mapping[str, Any] = {}
     note: str = ""
-
-
-def of_driver(vendor: str, mib: int) -> tuple[int, str]:
-    """The memory behind a total that a driver's tool prints: AMD's and Intel's runtimes hand out all of it."""
-    if vendor == "NVIDIA":
-        return mib * 2**20 - RESERVE, "driver-less-reserve"
-    return mib * 2**20, "driver"
 
 
 def _times(number: float | None, unit: int) -> int | None:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from kvcalc.accelerators import Accelerator, Machine, machines, sources
-from kvcalc.cards import catalogue
+from kvcalc.cards import catalogue, local
 from kvcalc.document import Value
 from kvcalc.errors import KvcalcError, nearest, shown
 from kvcalc.hardware import MEMORY_SOURCES
@@ -38,6 +38,7 @@ class Listing(NamedTuple):
     vendor: str | None
     sort: str | None
     file: str | None
+    name: str | None = None  # local
 
 
 def vendors(file: str | None = None) -> list[str]:
@@ -45,32 +46,37 @@ def vendors(file: str | None = None) -> list[str]:
     return list(dict.fromkeys(one.vendor for one in catalogue(file).values() if one.vendor))
 
 
-def listing(vendor: str | None = None, sort: str | None = None, file: str | None = None) -> Listing:
-    """The cards of a vendor, sorted. Raises KvcalcError for a word that is not known."""
-    cards = list(catalogue(file).values())
+def listing(
+    vendor: str | None = None, sort: str | None = None, file: str | None = None, *, here: bool = False
+) -> Listing:
+    """The cards of a vendor, sorted; `here`: of this machine. Raises KvcalcError for a word that is not known."""
+    cards = local(file) if here else list(catalogue(file).values())
     if vendor is not None:
-        known = vendors(file)
         cards = [one for one in cards if one.vendor.lower() == vendor.strip().lower()]
         if not cards:
-            raise KvcalcError(f"--vendor: expected one of {', '.join(known)}, got {shown(vendor)}")
-    if sort is None:
-        return Listing(cards, vendor, None, file)
-    if sort not in SORTS:
-        close = nearest(sort, SORTS, 1)
+            raise KvcalcError(f"--vendor: expected one of {', '.join(vendors(file))}, got {shown(vendor)}")
+    if sort is not None:
+        cards = _sorted(cards, sort)
+    return Listing(cards, vendor, sort, file, "local" if here else None)
+
+
+def _sorted(cards: list[Accelerator], by: str) -> list[Accelerator]:
+    """The most first, but the lowest price and the first name; a card without the number comes last."""
+    if by not in SORTS:
+        close = nearest(by, SORTS, 1)
         hint = f"did you mean {close[0]}?" if close else None
-        raise KvcalcError(f"--sort: expected one of {', '.join(SORTS)}, got {shown(sort)}", hint)
-    if sort == "price" and not any(one.price for one in cards):
+        raise KvcalcError(f"--sort: expected one of {', '.join(SORTS)}, got {shown(by)}", hint)
+    if by == "price" and not any(one.price for one in cards):
         raise KvcalcError("--sort price: no card has a price", "none is shipped: --gpu-file FILE may give some")
-    if sort == "name":
-        return Listing(sorted(cards, key=lambda one: one.id), vendor, sort, file)
-    # The most first, of prices the least; a card without the number comes last.
+    if by == "name":
+        return sorted(cards, key=lambda one: one.id)
     ranks = {
         "memory": lambda one: -one.used()[0],
         "bandwidth": lambda one: -(one.bandwidth_gb_s or 0),
         "flops": lambda one: -(one.tflops_16bit or 0),
         "price": lambda one: float("inf") if one.price is None else one.price,
     }
-    return Listing(sorted(cards, key=ranks[sort]), vendor, sort, file)
+    return sorted(cards, key=ranks[by])
 
 
 def card_values(one: Accelerator) -> dict[str, Value]:
@@ -100,7 +106,7 @@ def card_values(one: Accelerator) -> dict[str, Value]:
 
 
 def listing_document(found: Listing) -> dict[str, Value]:
-    request: dict[str, Value] = {"name": None, "vendor": found.vendor, "sort": found.sort, "gpu_file": found.file}
+    request: dict[str, Value] = {"name": found.name, "vendor": found.vendor, "sort": found.sort, "gpu_file": found.file}
     return _document(request, gpus=[card_values(one) for one in found.cards])
 
 
@@ -178,6 +184,8 @@ def _about(one: Accelerator) -> Section:
     memory, source = one.used()
     rows: list[tuple[Cell, ...]] = [
         ("GPU", ", ".join(filter(None, (one.id, one.label, one.vendor)))),
+        ("memory used", Bytes(memory)),
+        ("which is", MEMORY_SOURCES[source]),
         ("compute capability", one.capability or "not CUDA's"),
         ("bf16", "yes" if one.bf16 else "no"),
         ("in one machine", many(one.machine, "GPU")),
@@ -186,9 +194,7 @@ def _about(one: Accelerator) -> Section:
         rows.append(("price an hour", f"{one.price:g}"))
     if one.file is not None:
         rows.append(("file", one.file))
-    return Section(
-        "gpu", ("", "", ""), [*((*row, "") for row in rows), ("memory used", Bytes(memory), MEMORY_SOURCES[source])]
-    )
+    return Section("gpu", ("", ""), rows)
 
 
 def _sourced(one: Accelerator) -> Section:

@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvcalc.accelerators import Accelerator, Machine, accelerators, machines, of_driver
+from kvcalc.accelerators import Accelerator, Machine, accelerators, machines
 from kvcalc.errors import KvcalcError, nearest, shown
 from kvcalc.finding import squash
 from kvcalc.gpufiles import read_own
@@ -14,7 +14,7 @@ from kvcalc.units import parse_integer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["all_cards", "catalogue", "find", "find_all", "find_machine", "find_one", "names"]
+__all__ = ["all_cards", "catalogue", "find", "find_all", "find_machine", "find_one", "local", "names"]
 
 _MOST = 65536  # GPUs
 _MOST_TEXT, _MOST_NAMES = 2000, 100  # of --gpu
@@ -36,14 +36,14 @@ class _Named(NamedTuple):
     machine: Machine | None = None
     mib: int | None = None  # what this machine's own tool prints
 
-    def card(self) -> Card:
+    def facts(self) -> Accelerator:
+        """The card as it is there: on that machine, with the total that its driver prints."""
         facts = self.accelerator
         if self.machine is not None:
             facts = facts._replace(machine=self.machine.gpus, **self.machine.but)
-        if self.mib is not None and self.mib != facts.driver_mib and facts.memory is None:  # ECC, or another driver
-            memory, source = of_driver(facts.vendor, self.mib)
-            return facts.card()._replace(memory=memory, memory_source=source)
-        return facts.card()
+        if self.mib not in (None, facts.driver_mib):  # ECC, or another driver: what was read of the runtime is not its
+            facts = facts._replace(driver_mib=self.mib, runtime_gib=None)
+        return facts
 
 
 def catalogue(file: str | None = None) -> dict[str, Accelerator]:
@@ -92,13 +92,18 @@ def find_all(text: str, what: str = "--gpu", file: str | None = None) -> list[tu
                 named = _local(known, what)
             case _:
                 named = [_named(part, known, what)]
-        found += [(one.gpus, one.card()) for one in named]
+        found += [(one.gpus, one.facts().card()) for one in named]
     return list(dict.fromkeys(found))
 
 
 def find_one(name: str, file: str | None = None) -> Accelerator:
     """The facts behind one name, for showing them."""
     return _accelerator(name, catalogue(file), "gpus")
+
+
+def local(file: str | None = None) -> list[Accelerator]:
+    """The cards of this machine. Raises KvcalcError where no tool of a driver answers."""
+    return [one.facts() for one in _local(catalogue(file), "gpus")]
 
 
 def find_machine(name: str) -> Machine | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvcalc.cards import find_all
+from kvcalc.cli.main import run
 from kvcalc.errors import KvcalcError
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="programs there have other names")
@@ -71,3 +72,18 @@ def test_a_machine_without_a_tool_says_so(
     with pytest.raises(KvcalcError) as caught:
         find_all("local")
     assert caught.value.message == message
+
+
+def test_the_verb_lists_what_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`kvcalc gpus local` shows which cards of the table those of this machine are taken for."""
+    _tool(tmp_path / "bin", "nvidia-smi", "print('NVIDIA L40S, 49140\\nNVIDIA A10G, 23028')")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert run(["gpus", "local", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["request"]["name"] == "local"
+    assert [(one["name"], one["driver_mib"], one["memory_source"]) for one in document["gpus"]] == [
+        ("l40s", 49140, "driver-less-reserve"),  # with ECC off, and what was read of the runtime was with ECC on
+        ("a10g", 23028, "runtime"),
+    ]

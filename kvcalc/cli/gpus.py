@@ -42,7 +42,7 @@ def gpus(
         str | None,
         typer.Argument(
             metavar="[NAME]",
-            help="Show this GPU or machine type.",
+            help="Show this GPU or machine type; local: those of this machine.",
             autocompletion=o.complete_gpu_names,
             show_default=False,
         ),
@@ -71,8 +71,8 @@ def gpus(
 ) -> None:
     """List the GPUs, or show one with where its facts were read."""
     output = o.output_of({**ctx.params, "explain": False}, terminal=sys.stdout.isatty())
-    if name is None:
-        found = listing(vendor, sort, gpu_file)
+    if name in (None, "local"):
+        found = listing(vendor, sort, gpu_file, here=name is not None)
         names = "\n".join(one.id for one in found.cards)
         emit(
             output,
