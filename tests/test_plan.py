@@ -308,6 +308,45 @@ def test_prices_of_ones_own_rank(cli: Run, tmp_path: Path) -> None:
     assert by_price["price_per_hour"] == by_price["gpus"]
 
 
+def test_a_plan_that_hangs_on_an_estimate_says_so(cli: Run) -> None:
+    """Where the worst case of the overheads no longer holds all users, a warning tells to measure."""
+    done = cli("plan", "llama3.1-8b", "--gpu", "1xh100", "--users", "107", "--json")
+    found = json.loads(done.out)
+    assert found["best"]["max_batch_low"] < 107 <= found["best"]["max_batch"]
+    assert "measure, or take more headroom" in found["warnings"][-1]
+
+
+def test_a_card_computes_in_what_it_has(cli: Run) -> None:
+    """A T4 has no bf16: its cache is fp16, as large, unless bf16 is asked for by name."""
+    assert plan(cli, "llama3-8b", "--gpu", "t4")["best"]["kv_dtype"] == "fp16"
+    assert plan(cli, "llama3-8b", "--gpu", "t4", "--kv-dtype", "bf16")["refused"][0]["binding"] == "dtype"
+
+
+def test_an_engine_runs_on_the_cards_of_some_makers(cli: Run) -> None:
+    """vLLM is not planned for an Apple chip, and a chip of Apple's gets no command of vLLM."""
+    assert (
+        "does not run on" in plan(cli, "llama3-8b", "--gpu", "apple-m3-ultra", "--engine", "vllm")["refused"][0]["why"]
+    )
+    assert list(plan(cli, "llama3-8b", "--gpu", "apple-m3-ultra")["best"]["engine_flags"]) == ["llama.cpp"]
+
+
+def test_tp_stays_within_a_machine(cli: Run) -> None:
+    """A tp of 16 over machines of 8 is taken only where it is asked for."""
+    words = ("llama3.1-405b", "--gpu", "h100", "--tp", "16", "-q")
+    assert (cli("plan", *words).code, cli("plan", *words, "--across-machines").out) == (1, "16\n")
+
+
+def test_progress_is_seen_on_a_terminal_and_gone_after(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long search tells on standard error how far it is, and takes the line away in the end."""
+    monkeypatch.setattr("kvcalc.cli.planning._QUIET_SECONDS", 0)
+    monkeypatch.setattr("kvcalc.cli.planning._TICK_SECONDS", 0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    done = cli("plan", "llama3-8b", "--gpu", "h100,l4", "-q")
+    assert "kvcalc: 1 of 10 searches" in done.err
+    assert done.err.endswith("\r\x1b[K")
+    assert done.out == "1\n"
+
+
 BAD = (
     (("--users", "0"), "--users"),
     (("--rate", "5"), "--rate: needs the lengths"),

@@ -1,7 +1,7 @@
 """The verb `plan`: which GPUs, how many, split how, with which cache."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,9 +21,8 @@ _WORK, _HARDWARE, _OVERHEAD, _OUTPUT = "Workload", "Hardware", "Overheads, on ea
 _Text = str | None
 
 
-def _option(*names: str, metavar: str, panel: str, help: str) -> typer.models.OptionInfo:  # noqa: A002
-    option: typer.models.OptionInfo = typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel)
-    return option
+def _option(*names: str, metavar: str, panel: str, help: str, complete: Any = None) -> Any:  # noqa: A002
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, autocompletion=complete)
 
 
 Users = Annotated[_Text, _option("--users", "--batch", "-b", metavar="N", panel=_WORK,
@@ -37,12 +36,15 @@ SharedPrefix = Annotated[_Text, _option("--shared-prefix", metavar="TOKENS", pan
 Rate = Annotated[_Text, _option("--rate", metavar="R", panel=_WORK,
     help="Requests a second; needs --input and --output.")]  # fmt: skip
 KvDtypes = Annotated[_Text, _option("--kv-dtype", metavar="DTYPE,...", panel="Cache",
+    complete=o.complete_kv_dtypes,
     help="Formats of the cache to choose from. Default: auto, what the model computes in.")]  # fmt: skip
 Gpus = Annotated[_Text, _option("--gpu", metavar="[Nx]NAME,...|all", panel=_HARDWARE,
+    complete=o.complete_gpus,
     help="GPUs to choose from, such as h100,l40s or 8xh100. Default: those that clouds have most of.")]  # fmt: skip
 MaxGpus = Annotated[_Text, _option("--max-gpus", metavar="N", panel=_HARDWARE,
     help="The most GPUs in all. Default: 64.")]  # fmt: skip
 WeightsList = Annotated[_Text, _option("--weights", metavar="auto|DTYPE|SIZE,...", panel=_HARDWARE,
+    complete=o.complete_weights,
     help="Formats of the weights to choose from, or their size. Default: auto, as published.")]  # fmt: skip
 Across = Annotated[bool, typer.Option("--across-machines", rich_help_panel=_HARDWARE,
     help="Let tp span machines.")]  # fmt: skip

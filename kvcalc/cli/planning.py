@@ -24,7 +24,7 @@ from kvcalc.request import warnings as request_warnings
 from kvcalc.searching import Search
 from kvcalc.sharding import Layout
 from kvcalc.spreading import spreads
-from kvcalc.units import parse_integer, parse_size, parse_tokens
+from kvcalc.units import many, parse_integer, parse_size, parse_tokens
 from kvcalc.workload import Length, Lengths, lengths
 
 __all__ = ["Planned", "planned"]
@@ -79,6 +79,9 @@ def planned(model: Model, given: Given) -> Planned:
     if found.best is not None:
         best = found.best
         warnings += [*fit_warnings(best.fit), *filling.held(best.way, best.card).warnings]
+        if best.low is not None and best.low < need.users:
+            of = f"{best.low:,} of {many(need.users, 'sequence')} fit"
+            warnings.append(f"if the overheads are the most that was seen, {of}: measure, or take more headroom")
     return Planned(found, asked, list(dict.fromkeys(warnings)))
 
 
