@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from kvcalc.errors import escape
 from kvcalc.hardware import MEMORY_SOURCES
 from kvcalc.overheads import Estimate
 from kvcalc.planned import Asked, cache_name, start_of
@@ -112,7 +113,9 @@ def _range(size: Estimate) -> str:
 def _starts(row: Row, proposal: Proposal, asked: Asked) -> Iterator[Section]:
     found = asked.starts(start_of(row, proposal, asked))
     rows: list[tuple[Cell, ...]] = [
-        (f"{name} x {servers}" if servers > 1 else name, words) for name, (words, servers) in found.items() if words
+        (f"{name} x {servers}" if servers > 1 else name, escape(words))
+        for name, (words, servers) in found.items()
+        if words
     ]
     if rows:
         yield Section("start", ("start with", ""), rows)
