@@ -244,6 +244,8 @@ def pick(document: Mapping[str, Value], path: str) -> Value:
             return None  # a model without attention has no textbook size
         elif value is None and parts[0] == "fit" and i == 1:
             raise KvcalcError(f"--get: {shown(path)} needs a budget", "add --vram SIZE or --kv-memory SIZE")
+        elif value is None and parts[0] in ("seconds", "prefix") and i == 1:
+            raise KvcalcError(f"--get: {shown(path)} needs a GPU", "add --gpu NAME")
         elif value is None and parts[0] == "engine" and i == 1:
             raise KvcalcError(f"--get: {shown(path)} needs an engine", "add --engine NAME")
         else:
@@ -271,6 +273,13 @@ def flat(values: Mapping[str, Value], prefix: str = "") -> Iterator[tuple[str, V
 
 
 _PARTS = {
+    "seconds": (
+        *(f"{of}.{part}" for of in ("token", "generation") for part in ("with_cache", "without_cache", "ratio")),
+        "ridge_tokens", "saves_time", "tokens_whose_cache_equals_weights",
+    ),
+    "prefix": (
+        "tokens", "bytes", "recompute_seconds", "recompute_seconds_per_token", "break_even_bytes_per_second",
+    ),
     "textbook": Textbook._fields,
     "engine": ("name", "version", "reserved_bytes_total", "reserved_bytes_per_gpu"),
     "fit": (

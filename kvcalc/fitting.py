@@ -12,8 +12,8 @@ from kvcalc.units import MOST_TOKENS, ceil_div
 from kvcalc.weights import Weighed, Weights, weigh
 
 __all__ = [
-    "Binding", "Budget", "Fit", "Holding", "Room", "Share",
-    "exactly", "fill", "fit", "kv_budget", "most_of", "room_of", "warnings",
+    "Binding", "Budget", "Fit", "Holding", "Room", "Share", "capacity_tokens", "equal_sequences", "fill", "fit",
+    "kv_budget", "longest_context", "most_of", "most_sequences", "room_for", "room_of", "sized", "warnings",
 ]  # fmt: skip
 
 Binding = Literal["weights", "kv", "model", "engine"]
@@ -81,6 +81,16 @@ class Room(NamedTuple):
     of_rest: bool = False
     rough_weights: bool = False  # estimated from a format that only a part of the checkpoint has
 
+    @property
+    def free(self) -> int:
+        """Bytes for the cache, none where weights and overhead take more than all."""
+        return max(self.kv_budget, 0)
+
+    @property
+    def full(self) -> Binding:
+        """What it is called that no more fits."""
+        return "weights" if self.vram is not None and self.kv_budget <= 0 else "kv"
+
 
 class Fit(NamedTuple):
     """The answer. `max_batch` counts over all replicas; it and `capacity_tokens` are None where nothing limits them.
@@ -103,7 +113,7 @@ class Holding(NamedTuple):
 
     `holds` takes sequences on one replica, tokens in each and a budget, and never turns true again as the first two
     grow. `most_sequences` is what one instance takes, `most_tokens` what each of them may have. `capacity` is the
-    engine's own count of tokens for a budget. `each`: bytes of a sequence of the asked length, where all take the same.
+    engine's own count of tokens for a budget.
     """
 
     asked: int
@@ -111,7 +121,6 @@ class Holding(NamedTuple):
     most_sequences: int | None = None
     capacity: Callable[[int], int] | None = None
     most_tokens: int | None = None
-    each: int | None = None
 
 
 def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
@@ -119,67 +128,68 @@ def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
 
     Raises KvcalcError where the weights are unknown.
     """
-    request, layout = size.request, size.request.layout
-    holding = engine or exactly(size.rank_bytes, request)
-    if budget.kv_memory is not None:
-        return fill(Room(budget.kv_memory), request, holding)
-    return fill(
-        room_of(weigh(request.model, budget.weights, budget.loaded), layout.tp * layout.pp, budget), request, holding
-    )
+    request = size.request
+    each = size.rank_bytes(request.context) if engine is None else None
+    return fill(room_of(size, budget), request, engine or sized(size), each)
 
 
-def exactly(rank_bytes: Callable[[int], int], request: Request) -> Holding:
-    """Nothing but the cache: `rank_bytes` are those of one sequence of so many tokens on the fullest GPU."""
-    each = rank_bytes(request.context)
-    return Holding(
-        each * request.sequences_per_replica,
-        lambda sequences, tokens, free: sequences * rank_bytes(tokens) <= free,
-        each=each,
-    )
-
-
-def fill(room: Room, request: Request, holding: Holding) -> Fit:
-    """What a room holds of what was asked, and what stops one more."""
+def fill(room: Room, request: Request, holding: Holding, each: int | None = None) -> Fit:
+    """What a room holds of what was asked. `each`: bytes of one sequence, where all take the same."""
     dp, local_batch = request.layout.dp, request.sequences_per_replica
-    bytes_free = max(room.kv_budget, 0)
-    full: Binding = "weights" if room.vram is not None and room.kv_budget <= 0 else "kv"
-
-    limit = request.model.max_context
-    own_limit = holding.most_tokens if holding.most_tokens is not None else MOST_TOKENS
-    highest = min(limit if limit is not None else MOST_TOKENS, own_limit)
-    most = most_of(lambda tokens: holding.holds(local_batch, tokens, bytes_free), highest)
-    endless = limit is None and most == MOST_TOKENS
-    refused = holding.most_sequences is not None and local_batch > holding.most_sequences
-    if endless or most == limit:
-        context_binding: Binding = "model"
+    most, context_binding = longest_context(room, holding, request)
+    if each is not None:
+        sequences, binding, capacity = equal_sequences(room, request.context, each)
     else:
-        context_binding = "engine" if refused or most == own_limit else full
-    if holding.each is not None:
-        each = holding.each
-        sequences, binding = (bytes_free // each, full) if each else (None, _MODEL)
-        capacity = bytes_free * request.context // each if each else None
-    else:
-        sequences, binding = _most_sequences(holding, request.context, bytes_free, full)
-        own = holding.capacity
-        shared = bytes_free * request.context * local_batch // holding.asked if holding.asked else None
-        capacity = own(bytes_free) if own else shared
+        sequences, binding = most_sequences(room, holding, request.context)
+        capacity = capacity_tokens(room, holding, request.context * local_batch)
     return Fit(
         room,
         kv_asked=holding.asked,
         max_batch=None if sequences is None else sequences * dp,
-        max_context=None if endless else most,
+        max_context=most,
         capacity_tokens=None if capacity is None else capacity * dp,
-        fits=holding.asked <= room.kv_budget and holding.holds(local_batch, request.context, bytes_free),
+        fits=holding.asked <= room.kv_budget and holding.holds(local_batch, request.context, room.free),
         binding=binding,
         context_binding=context_binding,
     )
 
 
-def _most_sequences(holding: Holding, tokens: int, bytes_free: int, full: Binding) -> tuple[int | None, Binding]:
+def sized(size: Size) -> Holding:
+    """How the exact size fills one GPU."""
+    return Holding(size.bytes_per_gpu, lambda sequences, tokens, free: sequences * size.rank_bytes(tokens) <= free)
+
+
+def longest_context(room: Room, holding: Holding, request: Request) -> tuple[int | None, Binding]:
+    """The most tokens in each sequence of the asked batch, None where nothing limits them, and what stops one more."""
+    batch, limit = request.sequences_per_replica, request.model.max_context
+    own_limit = holding.most_tokens if holding.most_tokens is not None else MOST_TOKENS
+    highest = min(limit if limit is not None else MOST_TOKENS, own_limit)
+    most = most_of(lambda tokens: holding.holds(batch, tokens, room.free), highest)
+    if limit is None and most == MOST_TOKENS:
+        return None, _MODEL
+    if most == limit:
+        return most, _MODEL
+    refused = holding.most_sequences is not None and batch > holding.most_sequences
+    return most, "engine" if refused or most == own_limit else room.full
+
+
+def equal_sequences(room: Room, tokens: int, each: int) -> tuple[int | None, Binding, int | None]:
+    """Sequences of `each` bytes on one replica, what stops one more, and the tokens; None where nothing does."""
+    return (room.free // each, room.full, room.free * tokens // each) if each else (None, _MODEL, None)
+
+
+def most_sequences(room: Room, holding: Holding, tokens: int) -> tuple[int | None, Binding]:
     """The most sequences on one replica, None where nothing limits them, and what stops one more."""
     limit = holding.most_sequences or MOST_TOKENS
-    most = most_of(lambda sequences: holding.holds(sequences, tokens, bytes_free), limit)
-    return (most, full) if most < limit else (holding.most_sequences, "engine")
+    most = most_of(lambda sequences: holding.holds(sequences, tokens, room.free), limit)
+    return (most, room.full) if most < limit else (holding.most_sequences, "engine")
+
+
+def capacity_tokens(room: Room, holding: Holding, asked_tokens: int) -> int | None:
+    """Tokens on one replica: the engine's own count, else in proportion to what was asked."""
+    if holding.capacity:
+        return holding.capacity(room.free)
+    return room.free * asked_tokens // holding.asked if holding.asked else None
 
 
 def kv_budget(vram: int, share: Share, weights: int, overhead: int, *, of_rest: bool = False) -> int:
@@ -190,8 +200,17 @@ def kv_budget(vram: int, share: Share, weights: int, overhead: int, *, of_rest: 
     return share.floor(left) if left > 0 else left
 
 
-def room_of(whole: Weighed, ways: int, budget: Budget) -> Room:
-    """Where a GPU's memory goes, with the weights spread over `ways` of them."""
+def room_of(size: Size, budget: Budget) -> Room:
+    """budget for the cache = vram x utilization - weights / (tp x pp) - overhead, on each GPU."""
+    if budget.kv_memory is not None:
+        return Room(budget.kv_memory)
+    layout = size.request.layout
+    whole = weigh(size.request.model, budget.weights, budget.loaded)
+    return room_for(whole, layout.tp * layout.pp, budget)
+
+
+def room_for(whole: Weighed, ways: int, budget: Budget) -> Room:
+    """The same for weights that are known, spread over `ways` GPUs."""
     if budget.vram is None:
         raise KvcalcError("--vram: expected a size, or --kv-memory instead")
     share = budget.utilization or Share(1, 1)
@@ -227,14 +246,13 @@ def most_of(holds: Callable[[int], bool], limit: int) -> int:
     return low
 
 
-def warnings(fit: Fit | None, stored: str | None = None) -> list[str]:
+def warnings(room: Room | None, stored: str | None = None) -> list[str]:
     """What the asker should know about the memory that is counted with. `stored`: what runs in their place."""
-    counted = None if fit is None else fit.room.weights_source
-    if fit is None or counted is None:
+    if room is None or room.weights_source is None:
         return []
     if stored is not None:
-        return [f"weights counted as {counted}, while what runs is {stored}: --weights SIZE takes its size"]
-    if fit.room.rough_weights:
-        estimate = f"weights estimated as {counted}"
+        return [f"weights counted as {room.weights_source}, while what runs is {stored}: --weights SIZE takes its size"]
+    if room.rough_weights:
+        estimate = f"weights estimated as {room.weights_source}"
         return [f"{estimate}, without what is stored in wider formats; --weights SIZE takes a measured size"]
     return []

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kvcalc.errors import KvcalcError
-from kvcalc.fitting import Fit, Holding, Room, Share, fill, most_of
+from kvcalc.fitting import Fit, Room, Share, fill, most_of
 from kvcalc.hardware import Card
 from kvcalc.request import Request
-from kvcalc.reserving import Engine, Question, Reservation, reserve
+from kvcalc.reserving import Engine, Question, Reservation, holding, reserve
 from kvcalc.sharding import place
 from kvcalc.spreading import Exact
 from kvcalc.units import MOST_TOKENS, ceil_div
@@ -16,20 +16,7 @@ from kvcalc.versions import Version
 if TYPE_CHECKING:
     from kvcalc.planning import Way
 
-__all__ = ["Engaged", "Reserved", "holding_of"]
-
-
-def holding_of(reservation: Reservation) -> Holding:
-    """How an engine fills a GPU with what was asked."""
-    engine, question, plan = reservation.engine, reservation.question, reservation.plan
-    capacity = plan.capacity
-    return Holding(
-        plan.needed,
-        lambda sequences, tokens, free: engine.plan(question.at(sequences, tokens)).fits(free),
-        plan.most_sequences or engine.most_sequences,
-        None if capacity is None else lambda free: capacity(free).tokens,
-        plan.most_tokens,
-    )
+__all__ = ["Engaged", "Reserved"]
 
 
 class Reserved:
@@ -39,7 +26,7 @@ class Reserved:
 
     def __init__(self, reservation: Reservation, way: "Way", prefix: int) -> None:
         self._reservation, self._way = reservation, way
-        self._holding = holding_of(reservation)
+        self._holding = holding(reservation)
         self.most_sequences = self._holding.most_sequences
         self.warnings = reservation.plan.warnings
         self.pooled = reservation.plan.capacity is not None

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kvcalc.demands import demand_of, machine_of
 from kvcalc.errors import KvcalcError
-from kvcalc.fitting import Budget, Fit, kv_budget, room_of
+from kvcalc.fitting import Budget, Fit, kv_budget, room_for
 from kvcalc.hardware import Card
 from kvcalc.overheads import Overhead, estimate, given, total
 from kvcalc.planning import Choice, Filling, Held, Need, Offer, Way
@@ -205,7 +205,7 @@ class Search:
         if load is not None and load.concurrency is not None:
             users = max(users, ceil(load.concurrency * dp))
         request = way.choice.request._replace(context=self._tokens, batch=users, layout=found.layout)
-        fit = self.filling.held(way, card).fit(room_of(way.choice.whole, way.ranks, budget), request)
+        fit = self.filling.held(way, card).fit(room_for(way.choice.whole, way.ranks, budget), request)
         seats: dict[int, int | None] = {}
         for overhead in size:
             if fit.max_batch is None or (need.lengths is None and overhead == size.likely):

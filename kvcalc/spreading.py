@@ -127,7 +127,7 @@ class Exact:
         sequences, context = request.sequences_per_replica, request.context
         if not self._prefix:
             each = self.asked(1, context)
-            return fill(room, request, Holding(each * sequences, self.holds, each=each))
+            return fill(room, request, Holding(each * sequences, self.holds), each)
         alone = Exact(Spread(request.layout, self._stages), self._widths, self._encoder_tokens).asked(1, context)
         held = Holding(
             self.asked(sequences, context), self.holds, capacity=lambda free: free * context // alone if alone else 0

@@ -22,13 +22,16 @@ BEHIND_DASHES = "kvcalc.behind_dashes"
 VERB_MODULES = {
     "size": "kvcalc.cli.size",
     "plan": "kvcalc.cli.plan",
+    "sweep": "kvcalc.cli.sweep",
+    "compare": "kvcalc.cli.compare",
+    "tradeoff": "kvcalc.cli.tradeoff",
     "check": "kvcalc.cli.check",
     "verify": "kvcalc.cli.verify",
     "models": "kvcalc.cli.models",
     "gpus": "kvcalc.cli.gpus",
     "preset": "kvcalc.cli.preset",
 }
-_READS_FLAGS = (DEFAULT_VERB, "check")  # verbs that an engine's own flags may follow
+_READS_FLAGS = (DEFAULT_VERB, "sweep", "check")  # verbs that an engine's own flags may follow
 
 
 class ModelOrVerbGroup(TyperGroup):

@@ -78,7 +78,7 @@ def planned(model: Model, given: Given) -> Planned:
     warnings = [*request_warnings(choices[0].request._replace(context=context)), *(engine.warnings if engine else ())]
     if found.best is not None:
         best = found.best
-        warnings += [*fit_warnings(best.fit), *filling.held(best.way, best.card).warnings]
+        warnings += [*fit_warnings(best.fit.room), *filling.held(best.way, best.card).warnings]
         if best.low is not None and best.low < need.users:
             of = f"{best.low:,} of {many(need.users, 'sequence')} fit"
             warnings.append(f"if the overheads are the most that was seen, {of}: measure, or take more headroom")

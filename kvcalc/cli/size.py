@@ -65,9 +65,8 @@ def size(
     budget = asked.budget(budget)
     fitted = None if budget is None else fit(asked.size, budget, asked.holding)
     stored = asked.stored if budget is not None and budget.weights == "auto" else None
-    if asked.at_most and fitted is not None and not fitted.fits:
-        asked = asked._replace(warnings=(*asked.warnings, _AT_MOST))
-    said = [*warnings(asked.size.request), *asked.warnings, *fit_warnings(fitted, stored)]
+    at_most = [_AT_MOST] if asked.at_most and fitted is not None and not fitted.fits else []
+    said = [*warnings(asked.size.request), *asked.warnings, *at_most, *fit_warnings(fitted and fitted.room, stored)]
 
     def document() -> dict[str, Value]:
         return size_document(asked.size, budget, fitted, said, explain=explain, engine=asked.engine_values(fitted))
