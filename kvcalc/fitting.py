@@ -9,11 +9,11 @@ from kvcalc.hardware import Card
 from kvcalc.request import Request
 from kvcalc.sizing import Size
 from kvcalc.units import MOST_TOKENS, ceil_div
-from kvcalc.weights import Weights, weigh
+from kvcalc.weights import Weighed, Weights, weigh
 
 __all__ = [
-    "Binding", "Budget", "Fit", "Holding", "Room", "Share", "capacity_tokens", "equal_sequences", "fit",
-    "longest_context", "most_sequences", "room_of", "sized", "warnings",
+    "Binding", "Budget", "Fit", "Holding", "Room", "Share", "capacity_tokens", "equal_sequences", "fill", "fit",
+    "kv_budget", "longest_context", "most_of", "most_sequences", "room_for", "room_of", "sized", "warnings",
 ]  # fmt: skip
 
 Binding = Literal["weights", "kv", "model", "engine"]
@@ -128,14 +128,17 @@ def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
 
     Raises KvcalcError where the weights are unknown.
     """
-    room = room_of(size, budget)
     request = size.request
+    each = size.rank_bytes(request.context) if engine is None else None
+    return fill(room_of(size, budget), request, engine or sized(size), each)
+
+
+def fill(room: Room, request: Request, holding: Holding, each: int | None = None) -> Fit:
+    """What a room holds of what was asked. `each`: bytes of one sequence, where all take the same."""
     dp, local_batch = request.layout.dp, request.sequences_per_replica
-    bytes_free = room.free
-    holding = engine or sized(size)
     most, context_binding = longest_context(room, holding, request)
-    if engine is None:
-        sequences, binding, capacity = equal_sequences(room, request.context, size.rank_bytes(request.context))
+    if each is not None:
+        sequences, binding, capacity = equal_sequences(room, request.context, each)
     else:
         sequences, binding = most_sequences(room, holding, request.context)
         capacity = capacity_tokens(room, holding, request.context * local_batch)
@@ -145,7 +148,7 @@ def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
         max_batch=None if sequences is None else sequences * dp,
         max_context=most,
         capacity_tokens=None if capacity is None else capacity * dp,
-        fits=holding.asked <= room.kv_budget and holding.holds(local_batch, request.context, bytes_free),
+        fits=holding.asked <= room.kv_budget and holding.holds(local_batch, request.context, room.free),
         binding=binding,
         context_binding=context_binding,
     )
@@ -161,7 +164,7 @@ def longest_context(room: Room, holding: Holding, request: Request) -> tuple[int
     batch, limit = request.sequences_per_replica, request.model.max_context
     own_limit = holding.most_tokens if holding.most_tokens is not None else MOST_TOKENS
     highest = min(limit if limit is not None else MOST_TOKENS, own_limit)
-    most = _most(lambda tokens: holding.holds(batch, tokens, room.free), highest)
+    most = most_of(lambda tokens: holding.holds(batch, tokens, room.free), highest)
     if limit is None and most == MOST_TOKENS:
         return None, _MODEL
     if most == limit:
@@ -178,7 +181,7 @@ def equal_sequences(room: Room, tokens: int, each: int) -> tuple[int | None, Bin
 def most_sequences(room: Room, holding: Holding, tokens: int) -> tuple[int | None, Binding]:
     """The most sequences on one replica, None where nothing limits them, and what stops one more."""
     limit = holding.most_sequences or MOST_TOKENS
-    most = _most(lambda sequences: holding.holds(sequences, tokens, room.free), limit)
+    most = most_of(lambda sequences: holding.holds(sequences, tokens, room.free), limit)
     return (most, room.full) if most < limit else (holding.most_sequences, "engine")
 
 
@@ -189,24 +192,36 @@ def capacity_tokens(room: Room, holding: Holding, asked_tokens: int) -> int | No
     return room.free * asked_tokens // holding.asked if holding.asked else None
 
 
+def kv_budget(vram: int, share: Share, weights: int, overhead: int, *, of_rest: bool = False) -> int:
+    """Bytes of a GPU that are left for the cache; less than nothing where the others do not fit."""
+    if not of_rest:
+        return share.floor(vram) - weights - overhead
+    left = vram - weights - overhead
+    return share.floor(left) if left > 0 else left
+
+
 def room_of(size: Size, budget: Budget) -> Room:
     """budget for the cache = vram x utilization - weights / (tp x pp) - overhead, on each GPU."""
     if budget.kv_memory is not None:
         return Room(budget.kv_memory)
+    layout = size.request.layout
+    whole = weigh(size.request.model, budget.weights, budget.loaded)
+    return room_for(whole, layout.tp * layout.pp, budget)
+
+
+def room_for(whole: Weighed, ways: int, budget: Budget) -> Room:
+    """The same for weights that are known, spread over `ways` GPUs."""
     if budget.vram is None:
         raise KvcalcError("--vram: expected a size, or --kv-memory instead")
-    layout = size.request.layout
     share = budget.utilization or Share(1, 1)
-    whole = weigh(size.request.model, budget.weights, budget.loaded)
-    weights = ceil_div(whole.bytes, layout.tp * layout.pp)
+    weights = ceil_div(whole.bytes, ways)
+    left = kv_budget(budget.vram, share, weights, budget.overhead, of_rest=budget.of_rest)
     beside = (budget.vram if budget.of_rest else share.floor(budget.vram)) - budget.overhead
-    left = beside - weights
-    kv_budget = share.floor(left) if budget.of_rest and left > 0 else left
     return Room(
-        kv_budget=kv_budget,
+        kv_budget=left,
         vram=budget.vram,
         utilization=share,
-        idle=budget.vram - budget.overhead - weights - kv_budget,
+        idle=budget.vram - budget.overhead - weights - left,
         of_rest=budget.of_rest,
         weights=weights,
         overhead=budget.overhead,
@@ -218,11 +233,13 @@ def room_of(size: Size, budget: Budget) -> Room:
     )
 
 
-def _most(holds: Callable[[int], bool], limit: int) -> int:
+def most_of(holds: Callable[[int], bool], limit: int) -> int:
     """The largest number up to `limit` that `holds`, which never turns true again once false; 0 where none does."""
-    if holds(limit):
+    low, high = 0, 1  # doubling finds the end soon, since limits are far above most answers
+    while high < limit and holds(high):
+        low, high = high, min(2 * high, limit)
+    if high == limit and holds(limit):
         return limit
-    low, high = 0, limit
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)

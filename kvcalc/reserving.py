@@ -182,6 +182,9 @@ class Engine(NamedTuple):
     last version that was read. `of_rest`: the share is of what weights leave. `stored`: how a command's weights are
     packed, where not as in the model's facts. `start` writes the words of a command, and raises KvcalcError for what
     the engine cannot; `replicates`: one command starts all dp replicas, else there is one for each.
+    `beside`: what comes off its share of the memory beside weights and cache, in the names of `overheads`; for the rest
+    it leaves room outside. `splits`: it has decode context parallelism. `vendors`: whose
+    cards it runs on, as a planner takes them; all where empty.
     """
 
     name: str
@@ -201,6 +204,9 @@ class Engine(NamedTuple):
     stored: Callable[[str, Read, Model], str | None] = as_published
     start: Callable[[Start], tuple[str, ...]] | None = None
     replicates: bool = False
+    beside: tuple[str, ...] = ("activations", "graphs", "communication", "runtime")
+    splits: bool = False
+    vendors: tuple[str, ...] = ()
 
 
 class Held(NamedTuple):

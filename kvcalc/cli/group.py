@@ -21,6 +21,7 @@ BEHIND_DASHES = "kvcalc.behind_dashes"
 # would cost a third of the start-up, so only the one that was called is imported.
 VERB_MODULES = {
     "size": "kvcalc.cli.size",
+    "plan": "kvcalc.cli.plan",
     "sweep": "kvcalc.cli.sweep",
     "compare": "kvcalc.cli.compare",
     "tradeoff": "kvcalc.cli.tradeoff",

@@ -20,7 +20,17 @@ from kvcalc.weights import parse as parse_weights
 if TYPE_CHECKING:
     from kvcalc.hardware import Card
 
-__all__ = ["FORMATS", "Output", "budget_of", "card_of", "layout_of", "options_of", "output_of", "request_of"]
+__all__ = [
+    "FORMATS",
+    "Output",
+    "budget_of",
+    "card_of",
+    "context_of",
+    "layout_of",
+    "options_of",
+    "output_of",
+    "request_of",
+]
 
 FORMATS = ("table", "plain", "json", "csv", "markdown")
 _MOST_GPUS = 65536
@@ -165,7 +175,7 @@ def options_of(given: Given) -> dict[str, Any]:
 def _asked(given: Given) -> dict[str, Any]:
     """All that `request.ask` takes."""
     return {
-        "context": _context(given["context"]),
+        "context": context_of(given["context"]),
         "batch": _whole(given, "batch"),
         "kv_dtype": "auto" if given["kv_dtype"] is None else given["kv_dtype"],
         "k_dtype": given["k_dtype"],
@@ -178,7 +188,7 @@ def _asked(given: Given) -> dict[str, Any]:
     }
 
 
-def _context(text: str | None) -> int | Literal["max"] | None:
+def context_of(text: str | None) -> int | Literal["max"] | None:
     if text is None:
         return None
     return "max" if text.strip().lower() == "max" else parse_tokens(text, "--context")

@@ -107,5 +107,16 @@ def _facts(question: Question, kept: list[Kept], context: Context) -> tuple[str,
 
 
 ENGINE = Engine(
-    "llama.cpp", VERSIONS, plan, _FORMATS, FLAGS, asked, model_of, MOST_SEQUENCES, stored=stored, start=start
+    "llama.cpp",
+    VERSIONS,
+    plan,
+    _FORMATS,
+    FLAGS,
+    asked,
+    model_of,
+    MOST_SEQUENCES,
+    stored=stored,
+    start=start,
+    vendors=("NVIDIA", "AMD", "Apple", "Intel"),
+    beside=("activations", "runtime"),  # its compute buffer and the context; layers are handed on without a library
 )

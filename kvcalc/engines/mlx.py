@@ -224,4 +224,4 @@ def _warnings(run: Run) -> Iterator[str]:
         yield "--kv-bits changes nothing: MLX-LM passes over the caches of layers that have more than one"
 
 
-ENGINE = Engine("mlx", VERSIONS, plan, ("fp32", "fp16", "bf16"), FLAGS, asked, stored=stored)
+ENGINE = Engine("mlx", VERSIONS, plan, ("fp32", "fp16", "bf16"), FLAGS, asked, stored=stored, vendors=("Apple",))

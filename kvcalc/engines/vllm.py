@@ -102,6 +102,8 @@ ENGINE = Engine(
     packed=PACKED,
     newest=VERSIONS[-1].name,
     overhead=(_LEAST_OVERHEAD, _MOST_OVERHEAD),
+    splits=True,
+    vendors=("NVIDIA", "AMD", "Intel"),
     start=flags.start,
     replicates=True,
 )

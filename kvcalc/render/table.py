@@ -93,7 +93,7 @@ def _table(section: Section, units: Units, width: int) -> Table:
         table.add_column(
             Text(heading, "bold"),
             justify="right" if amounts else "left",
-            no_wrap=amounts,
+            no_wrap=amounts or (section.keys and not table.columns),
             overflow="fold",
         )
     for row in zip(*drawn, strict=True):

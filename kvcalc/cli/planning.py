@@ -1,0 +1,277 @@
+"""What the options of `plan` ask for, and the search for it."""
+
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kvcalc.cli.formats import NamedEngine, choices_of, encoder_of, engine_of, smaller, words_of
+from kvcalc.cli.options import Given, context_of
+from kvcalc.deployment import Start
+from kvcalc.document import Value
+from kvcalc.errors import KvcalcError, shown
+from kvcalc.fitting import Share
+from kvcalc.fitting import warnings as fit_warnings
+from kvcalc.hardware import Card
+from kvcalc.model import Model
+from kvcalc.overheads import NAMES
+from kvcalc.planned import Asked
+from kvcalc.planning import Choice, Filling, Need, Offer, Plain
+from kvcalc.proposing import Proposal, propose
+from kvcalc.request import ask
+from kvcalc.request import warnings as request_warnings
+from kvcalc.searching import Search
+from kvcalc.sharding import Layout
+from kvcalc.spreading import spreads
+from kvcalc.units import many, parse_integer, parse_size, parse_tokens
+from kvcalc.workload import Length, Lengths, lengths
+
+__all__ = ["Planned", "planned"]
+
+_MOST_GPUS = 65536
+_QUIET_SECONDS, _TICK_SECONDS = 3, 0.1
+_CARD_SHARE = Share(9, 10)  # of a named GPU, where no engine says
+# What can be rented by the hour at most clouds; every other card has to be named.
+_USUAL = ("l4", "l40s", "a100-80gb-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "mi300x")
+
+
+class Planned(NamedTuple):
+    proposal: Proposal
+    asked: Asked
+    warnings: list[str]
+
+
+def planned(model: Model, given: Given) -> Planned:
+    """Read the options, search, and keep what the words of the answer need. Raises KvcalcError."""
+    engine = engine_of(model, given)
+    sizes = _lengths(given)
+    context = _context(model, given, sizes)
+    need = _need(given, context, sizes)
+    prefix = 0 if given["shared_prefix"] is None else parse_tokens(given["shared_prefix"], "--shared-prefix")
+    if prefix > context:
+        raise KvcalcError(f"--shared-prefix: expected at most the {context:,} tokens of a sequence, got {prefix:,}")
+    share = None if given["utilization"] is None else Share.parse(given["utilization"], "--utilization")
+    choices = list(choices_of(model, given, need, engine))
+    others = list(smaller(model, given, need, engine, choices[0]))
+    offers, note = _offers(given)
+    filling: Filling
+    if engine is None:
+        filling = Plain(share or (Share(1, 1) if given["vram"] is not None else _CARD_SHARE), prefix)
+    else:
+        from kvcalc.holding import Engaged
+
+        filling = Engaged(engine.started.engine, engine.started.version, engine.knobs, share, prefix)
+    pinned = _pinned(given)
+    widest = need.most_gpus if need.across else max(offer.card.machine for offer in offers)
+    most = max([need.most_gpus, *(offer.fixed or 0 for offer in offers)])
+    found = propose(
+        Search(need, filling),
+        offers,
+        choices,
+        others,
+        spreads(model, most, widest, pinned, splits=filling.splits),
+        by_price=_by_price(given, offers),
+        tick=_ticker(),
+    )
+    asked = _asked(model, given, need, engine, choices, offers, prefix, note)
+    warnings = [*request_warnings(choices[0].request._replace(context=context)), *(engine.warnings if engine else ())]
+    if found.best is not None:
+        best = found.best
+        warnings += [*fit_warnings(best.fit.room), *filling.held(best.way, best.card).warnings]
+        if best.low is not None and best.low < need.users:
+            of = f"{best.low:,} of {many(need.users, 'sequence')} fit"
+            warnings.append(f"if the overheads are the most that was seen, {of}: measure, or take more headroom")
+    return Planned(found, asked, list(dict.fromkeys(warnings)))
+
+
+def _lengths(given: Given) -> Lengths | None:
+    named = [name for name in ("input", "output") if given[f"{name}_" if name == "input" else name] is not None]
+    if not named:
+        if given["rate"] is not None:
+            raise KvcalcError("--rate: needs the lengths of requests", "add --input and --output, such as --input 1155")
+        return None
+    if len(named) == 1:
+        other = "output" if named[0] == "input" else "input"
+        raise KvcalcError(f"--{named[0]}: needs --{other} beside it", f"add --{other} TOKENS")
+    return lengths(Length.parse(given["input_"], "--input"), Length.parse(given["output"], "--output"))
+
+
+def _context(model: Model, given: Given, sizes: Lengths | None) -> int:
+    """The longest sequence: as given, or the 95th percentiles together (the last token is never written)."""
+    asked = context_of(given["context"])
+    if asked is not None or sizes is None:
+        return ask(model, context=asked, encoder_tokens=encoder_of(given)).context
+    longest = [Length.parse(given[name], f"--{name.strip('_')}") for name in ("input_", "output")]
+    return max(1, round(sum(each.p95 or each.mean for each in longest)) - 1)
+
+
+def _need(given: Given, context: int, sizes: Lengths | None) -> Need:
+    if given["overhead"] is not None:
+        for name in NAMES:
+            if given[name] is not None:
+                raise KvcalcError(f"--{name}: contradicts --overhead, which stands for all of them", "leave one out")
+    overhead = given["overhead"]
+    return Need(
+        context=context,
+        users=1 if given["users"] is None else parse_integer(given["users"], "--users"),
+        lengths=sizes,
+        rate=None if given["rate"] is None else _rate(given["rate"]),
+        most_gpus=64 if given["max_gpus"] is None else parse_integer(given["max_gpus"], "--max-gpus", _MOST_GPUS),
+        dp=None if given["dp"] is None else parse_integer(given["dp"], "--dp", _MOST_GPUS),
+        across=given["across_machines"],
+        overhead=None if overhead is None else parse_size(overhead, "--overhead", zero=True),
+        stated={name: parse_size(given[name], f"--{name}", zero=True) for name in NAMES if given[name] is not None},
+    )
+
+
+def _rate(text: str) -> float:
+    """Requests a second."""
+    whole, _, decimals = text.strip().partition(".")
+    digits = whole + decimals
+    if digits.isascii() and digits.isdigit() and len(digits) <= 12 and int(digits):
+        return float(f"{whole or 0}.{decimals or 0}")
+    raise KvcalcError(f"--rate: expected requests a second, such as 5 or 0.5, got {shown(text)}")
+
+
+def _pinned(given: Given) -> Layout:
+    sizes = {
+        name: 0 if given[name] is None else parse_integer(given[name], f"--{name}", _MOST_GPUS)
+        for name in ("tp", "pp", "dcp")
+    }
+    return Layout(sizes["tp"], sizes["pp"], 0, sizes["dcp"])
+
+
+def _offers(given: Given) -> tuple[list[Offer], str]:
+    """The cards to choose from, and a note where nobody named one."""
+    from kvcalc.cards import all_cards, find_all
+
+    file = given["gpu_file"]
+    if given["vram"] is not None:
+        if given["gpu"] is not None or file is not None:
+            option = "--gpu-file" if given["gpu"] is None else "--gpu"
+            raise KvcalcError(f"{option}: contradicts --vram, since it says how much memory there is", "leave one out")
+        return [Offer(Card("", "such GPUs", parse_size(given["vram"], "--vram")))], ""
+    if given["gpu"] is not None:
+        return [Offer(card, count) for count, card in find_all(given["gpu"], file=file)], ""
+    cards = all_cards(file)
+    priced = [card for card in cards if card.price is not None]
+    chosen = priced or [card for card in cards if card.name in _USUAL]
+    names = ", ".join(card.name for card in chosen)
+    return [Offer(card) for card in chosen], f"chosen from {names}; --gpu all takes every card"
+
+
+def _by_price(given: Given, offers: list[Offer]) -> bool:
+    match (given["sort"] or "rank").strip().lower():
+        case "rank":
+            return False
+        case "price":
+            if all(offer.card.price is None for offer in offers):
+                raise KvcalcError(
+                    "--sort: no price is known, since none is shipped", "your own GPU file may carry prices"
+                )
+            return True
+        case _:
+            raise KvcalcError(f"--sort: expected rank or price, got {shown(given['sort'])}")
+
+
+def _asked(
+    model: Model,
+    given: Given,
+    need: Need,
+    engine: NamedEngine | None,
+    choices: list[Choice],
+    offers: list[Offer],
+    prefix: int,
+    note: str,
+) -> Asked:
+    words = []
+    for option in ("engine", "encoder_tokens", "gpu_file"):
+        if given[option] is not None:
+            words += [f"--{option.replace('_', '-')}", given[option]]
+    words += ["--assume-dense"] if given["assume_dense"] else []
+    return Asked(
+        model=given["model"],
+        hub_id=model.ids[0] if model.ids else given["model"],
+        options=tuple(words),
+        request=_values(given, need, engine, choices, offers, prefix),
+        starts=_starter(engine, need),
+        engine=engine.started.engine.name if engine else None,
+        version=engine.started.version.name if engine else None,
+        utilization=given["utilization"] is not None,
+        shared_prefix=prefix,
+        top=10 if given["top"] is None else parse_integer(given["top"], "--top", 10**6),
+        notes=(note,) if note else (),
+    )
+
+
+def _values(
+    given: Given, need: Need, engine: NamedEngine | None, choices: list[Choice], offers: list[Offer], prefix: int
+) -> dict[str, Value]:
+    """Every input and default in force, for JSON."""
+    return {
+        "context": need.context,
+        "users": need.users,
+        "input": given["input_"],
+        "output": given["output"],
+        "rate": need.rate,
+        "shared_prefix": prefix,
+        "encoder_tokens": choices[0].request.encoder_tokens,
+        "gpus": [f"{offer.fixed}x{offer.card.name}" if offer.fixed else offer.card.name or None for offer in offers],
+        "max_gpus": need.most_gpus,
+        "vram_bytes": offers[0].card.memory if not offers[0].card.name else None,
+        "utilization": given["utilization"],
+        "kv_dtype": list(dict.fromkeys(choice.kv for choice in choices)),
+        "weights": words_of(given["weights"]),
+        "engine": engine.started.engine.name if engine else None,
+        "engine_version": engine.started.version.name if engine else None,
+        **{name: None if given[name] is None else int(given[name]) for name in ("tp", "pp", "dp", "dcp")},
+        "across_machines": need.across,
+        "overhead_bytes": need.overhead,
+        "sort": given["sort"] or "rank",
+    }
+
+
+# Each sequence has its full length for itself there: lengths as they are do not count.
+_UNPOOLED = ("llama.cpp",)
+
+
+def _starter(engine: NamedEngine | None, need: Need) -> Callable[[Start], dict[str, tuple[str | None, int]]]:
+    """Commands of the engines that run on a card, or of the one that was named."""
+
+    def starts(start: Start) -> dict[str, tuple[str | None, int]]:
+        from kvcalc.launching import all_engines, commands_for
+
+        vendor = "" if start.card is None else start.card.vendor
+        fit = [each.name for each in all_engines() if not each.vendors or not vendor or vendor in each.vendors]
+        if engine is not None:
+            fit = [engine.started.engine.name]
+        elif need.lengths is not None:
+            fit = [name for name in fit if name not in _UNPOOLED]
+        return {
+            name: (shlex.join(written.words) if written.refused is None else None, written.servers)
+            for name, written in commands_for(start).items()
+            if name in fit
+        }
+
+    return starts
+
+
+def _ticker() -> Callable[[int, int], None] | None:
+    """Progress of a long search, where somebody watches."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+    began = shown_at = time.monotonic()
+
+    def tick(done: int, steps: int) -> None:
+        nonlocal shown_at
+        now = time.monotonic()
+        ended = done == steps
+        if ended and shown_at == began:
+            return
+        if ended or (now - began >= _QUIET_SECONDS and now - shown_at >= _TICK_SECONDS):
+            shown_at = now
+            sys.stderr.write("\r\x1b[K" + ("" if ended else f"kvcalc: {done:,} of {steps:,} searches"))
+            sys.stderr.flush()
+
+    return tick
