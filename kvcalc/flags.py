@@ -24,7 +24,8 @@ class Flag(NamedTuple):
 
     `parse` takes the word and the flag's name, which stands in errors. `env` are variables that mean the same. `bare`
     is what a flag sets that may stand without its word. `several`: all words up to the next flag are its own, and
-    `parse` takes them with spaces between.
+    `parse` takes them with spaces between. `fields`: the word is a JSON object, whose fields may stand one by one:
+    `--name.field value`.
     """
 
     key: str
@@ -34,6 +35,7 @@ class Flag(NamedTuple):
     env: tuple[str, ...] = ()
     bare: object = None
     several: bool = False
+    fields: bool = False
 
 
 def word(text: str, what: str) -> str:  # noqa: ARG001 - the signature of every parser of flags
@@ -58,7 +60,8 @@ class Flags(NamedTuple):
     `programs` start the engine; each is a name or several words, such as `ollama run`. `clients` are those that ask a
     server, whose variables count. `images` start the engine by their names. `underscores` may stand for the hyphens of
     long names; those may be `abbreviated`, as argparse allows it. `wordless` are programs that take no words but their
-    flags' ("" for flags alone), of which `many` take several.
+    flags' ("" for flags alone), of which `many` take several. `config` are flags that name a YAML file of more flags,
+    whose words stand before those of the command, or behind them where they are `config_last`.
     """
 
     programs: tuple[str, ...] = ()
@@ -71,6 +74,8 @@ class Flags(NamedTuple):
     clients: tuple[str, ...] = ()
     wordless: tuple[str, ...] = ()
     many: frozenset[str] = frozenset()
+    config: tuple[str, ...] = ()
+    config_last: bool = False
 
 
 class Read(NamedTuple):
@@ -96,7 +101,7 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
     """
     known = {name: flag for flag in flags.flags for name in flag.names}
     values = {flag.key: _value(flag, name, env[name]) for flag in flags.flags for name in flag.env if name in env}
-    others, warnings, unknown, rest = [], [], [], deque(words)
+    others, warnings, unknown, rest = [], [], [], deque(_joined(words, flags, known))
     while rest:
         text = rest.popleft()
         name, equals, attached = text.partition("=")
@@ -123,6 +128,48 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
         else:
             raise KvcalcError(f"{name}: expected a value behind it")
     return Read(values, tuple(others), tuple(warnings), unknown=tuple(unknown))
+
+
+def _joined(words: Sequence[str], flags: Flags, known: Mapping[str, Flag]) -> list[str]:
+    """The words, with fields that stand one by one (`--name.field value`) as one JSON object behind all others."""
+    if not any(flag.fields for flag in flags.flags):
+        return list(words)
+    import json
+
+    objects: dict[str, dict[str, object]] = {}
+    made, rest = [], deque(words)
+    while rest:
+        text = rest.popleft()
+        name, equals, attached = text.partition("=")
+        head, dot, path = name.partition(".")
+        head = _full(head, flags, known) if head.startswith("--") else head
+        flag = known.get(head)
+        if not _is_flag(text) or not dot or name in known or (flag is None and head not in flags.words):
+            made.append(text)
+        elif equals or rest:
+            value = attached if equals else rest.popleft()
+            if flag is not None and flag.fields:
+                _put(objects.setdefault(head, {}), path, value)
+            else:
+                made.append(f"{head}={value}")
+    return [*made, *(f"{name}={json.dumps(fields)}" for name, fields in objects.items())]
+
+
+def _put(fields: dict[str, object], path: str, text: str) -> None:
+    """A field of an object: its value is JSON, or else a text."""
+    import json
+
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    *outer, last = path.split(".")
+    for key in outer:
+        inner = fields.setdefault(key, {})
+        if not isinstance(inner, dict):
+            return
+        fields = inner
+    fields[last.removesuffix("+")] = value
 
 
 def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: bool) -> list[str]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kvcalc import engines
 from kvcalc.errors import KvcalcError, escape, nearest, shown
 from kvcalc.finding import entries, in_name
-from kvcalc.flags import Read, no_value, read_flags
+from kvcalc.flags import Flags, Read, no_value, read_flags
 from kvcalc.logform import Spoken
 from kvcalc.reserving import Engine
 from kvcalc.scripts import Command
@@ -132,7 +132,8 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
     if version and started.engine.newest:
         warning = warning or unread(version, started.engine.newest, started.engine.name)
     env = {key: value for key, value in started.env.items() if value.strip()}
-    read = read_flags(_expanded(started.words, env), started.engine.flags, env, started.engine.name)
+    words, unopened = _with_files(_expanded(started.words, env), started.engine, here=behind[:1] != ["-"])
+    read = read_flags(words, started.engine.flags, env, started.engine.name)
     found = Launch(
         started.engine,
         row,
@@ -143,7 +144,7 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
         begins,
     )
     left = [f"{started.unread} is not read here, and what it may set was not looked at"] if started.unread else []
-    return found._replace(warnings=(*left, *_left_open(found), *_stray(found), *found.warnings))
+    return found._replace(warnings=(*left, *unopened, *_left_open(found), *_stray(found), *found.warnings))
 
 
 def _expanded(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
@@ -153,6 +154,59 @@ def _expanded(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
         value = expand(word, env)
         made += value.split() if value != word and value.startswith("-") else [value]
     return made
+
+
+def _with_files(words: list[str], engine: Engine, *, here: bool) -> tuple[list[str], list[str]]:
+    """The words with those of the files that they name, as the engine would read them; a warning of a file unread.
+
+    A pasted text comes from another machine, and so do its files.
+    """
+    flags, own, added, unread_files = engine.flags, [], [], []
+    rest = iter(words)
+    for text in rest:
+        name, equals, path = text.partition("=")
+        if name not in flags.config:
+            own.append(text)
+            continue
+        path = path if equals else next(rest, "")
+        if here and os.path.isfile(path):
+            added += _file_words(path, flags)
+        else:
+            unread_files.append(f"{name}: {shown(path)} is not read here, and what it may set was not looked at")
+    return ([*own, *added] if flags.config_last else [*_in_front(own, added)]), unread_files
+
+
+def _in_front(own: list[str], added: list[str]) -> list[str]:
+    """Words of a file behind a model that stands first, and before all flags, which then count more."""
+    first = next((i for i, word in enumerate(own) if word.startswith("-")), len(own))
+    return [*own[:first], *added, *own[first:]]
+
+
+def _file_words(path: str, flags: Flags) -> list[str]:
+    """A YAML file of settings as flags: a switch stands alone, a list has several words, a mapping is JSON."""
+    import json
+
+    from kvcalc.yamlfile import parse, read_bytes
+
+    names = {name for flag in flags.flags for name in flag.names} | flags.switches
+    words: list[str] = []
+    for key, value in parse(read_bytes(path), path).data.items():
+        name = f"--{key}" if flags.config_last else f"--{str(key).replace('_', '-')}"
+        off = f"--no-{name[2:]}"
+        match value:
+            case True:
+                words.append(name)
+            case False:
+                words += [off] if off in names else []
+            case None:
+                continue
+            case list():
+                words += [name, *(str(each) for each in value)] if value else []
+            case dict():
+                words.append(f"{name}={json.dumps(value, default=str)}")
+            case _:
+                words.append(f"{name}={value}")
+    return words
 
 
 def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None) -> Started:

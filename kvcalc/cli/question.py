@@ -1,7 +1,8 @@
 """A question from its parts: a model, the options, and an engine with its own flags where one is named."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,13 +12,14 @@ from kvcalc.document import Value
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Budget, Fit, Holding, Share
 from kvcalc.sizing import Size, measure
+from kvcalc.units import parse_integer
 
 if TYPE_CHECKING:
     from kvcalc.launching import Launch
     from kvcalc.model import Model
     from kvcalc.report import EnginePart
     from kvcalc.reserving import Asked as Stated
-    from kvcalc.reserving import Reservation
+    from kvcalc.reserving import Engine, Reservation
 
 __all__ = ["Asked", "question_of"]
 
@@ -29,7 +31,7 @@ class Asked(NamedTuple):
     """The sized question, and what the named engine reserves for it.
 
     `stated` is what the engine's own flags say. `stored`: how the weights that it runs are packed, where the model's
-    own are not.
+    own are not. `again` asks the same for another length.
     """
 
     size: Size
@@ -38,6 +40,17 @@ class Asked(NamedTuple):
     warnings: tuple[str, ...] = ()
     stated: "Stated | None" = None
     stored: str | None = None
+    again: "Callable[[int], Asked] | None" = None
+
+    def shortened(self, fitted: Fit | None) -> "Asked | None":
+        """The question with the length to which the engine reduces it in this memory, where its flags leave it that."""
+        if self.reservation is None or self.again is None or fitted is None or fitted.fits:
+            return None
+        capacity, context = self.reservation.plan.capacity, self.size.request.context
+        if not self.reservation.question.knobs.get("auto_length") or capacity is None:
+            return None
+        length = capacity(max(fitted.room.kv_budget, 0)).values["max_model_len"]
+        return self.again(length) if isinstance(length, int) and length < context else None
 
     def budget(self, budget: Budget | None) -> Budget | None:
         """The budget of the options, with what the engine's flags and its own defaults say of the memory."""
@@ -55,8 +68,8 @@ class Asked(NamedTuple):
         if budget is None or budget.vram is None:
             return budget
         of_rest = self.reservation.engine.of_rest
+        own = self.reservation.engine.utilization(self.reservation.question, budget.vram)
         if budget.utilization is None:
-            own = self.reservation.engine.utilization(self.reservation.question, budget.vram)
             return budget._replace(utilization=self.stated.utilization or own, of_rest=of_rest)
         if self.stated.utilization is not None:
             raise KvcalcError("--utilization: the engine's own flags behind -- say it too", "leave one of them out")
@@ -82,18 +95,30 @@ class Asked(NamedTuple):
 def question_of(source: str | None, behind: Sequence[str] | None, given: Given) -> Asked:
     """Load the model, size it, and ask the engine that `--engine` or the words behind `--` name."""
     if given["engine"] is None and behind is None:
+        if given.get("block_size") is not None:
+            raise KvcalcError("--block-size: the exact size has no blocks", "name the engine that has: --engine vllm")
         return Asked(measure(request_of(_load(source, given), given)))
 
     from kvcalc.launching import launch  # engines are not what a short question asks about
-    from kvcalc.reserving import Question, reserve
 
     started = launch(given["engine"], behind, partial(_pasted, source))
     model = _load(source, given) if source is not None or behind is None else _named_model(started, given)
     stated = started.engine.asked(started.program, started.read._replace(memory=_memory(given)), model)
+    if stated.draft is not None:
+        model = replace(model, draft=_draft(stated.draft, given).layers)
+        stated = stated._replace(knobs={**stated.knobs, "drafted": True})
     packed = (given["kv_dtype"] or "").strip().lower()
     if packed in started.engine.packed:
         given = {**given, "kv_dtype": started.engine.packed[packed]}
         stated = stated._replace(knobs={**stated.knobs, "packed": packed})
+    stated = stated._replace(knobs={**stated.knobs, **_block(started.engine, stated, given)})
+    return _answer(model, given, started, stated)
+
+
+def _answer(model: "Model", given: Given, started: "Launch", stated: "Stated") -> Asked:
+    """Size the question, and ask the engine."""
+    from kvcalc.reserving import Question, reserve
+
     defaults = {name: value for name, value in stated.defaults.items() if given[name] is None}
     size = measure(request_of(model, given, {**defaults, **stated.options}))
     question = Question(size.request, size.placement, started.version, stated.knobs, card=card_of(given)[1]).counted()
@@ -110,7 +135,36 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
     behind_it = [f"{name}: options of kvcalc stand in front of --" for name in started.read.unknown if name in own]
     warnings = (*behind_it, *started.warnings, *stated.warnings, *reservation.plan.warnings)
     stored = started.engine.stored(started.program, started.read, model)
-    return Asked(size, reservation, holding, warnings, stated, stored)
+
+    def again(length: int) -> Asked:
+        reduced = f"{started.engine.name} reduces the length from {size.request.context:,} to {length:,} tokens"
+        options, said = {**stated.options, "context": length}, (*stated.warnings, reduced)
+        return _answer(model, given, started, stated._replace(options=options, warnings=said))
+
+    return Asked(size, reservation, holding, warnings, stated, stored, again)
+
+
+def _draft(name: str, given: Given) -> "Model":
+    """The model that drafts tokens, which may be on another machine."""
+    try:
+        return _load(name, given)
+    except KvcalcError as error:
+        raise KvcalcError(
+            f"the draft model: {error.message}",
+            "its name or folder here, or its layers as `draft` in a copy of the model's preset, with method mtp",
+        ) from None
+
+
+def _block(engine: "Engine", stated: "Stated", given: Given) -> dict[str, int]:
+    """The engine's setting for `--block-size`."""
+    text = given.get("block_size")
+    if text is None:
+        return {}
+    if engine.block is None:
+        raise KvcalcError(f"--block-size: {engine.name} has no blocks whose size can be chosen", "leave it out")
+    if engine.block in stated.knobs:
+        raise KvcalcError("--block-size: the engine's own flags behind -- say it too", "leave one of them out")
+    return {engine.block: parse_integer(text, "--block-size")}
 
 
 def _memory(given: Given) -> int | None:

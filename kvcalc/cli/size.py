@@ -35,6 +35,7 @@ def size(
     v_dtype: o.VDtype = None,
     kv_heads: o.KvHeads = None,
     engine: o.Engine = None,
+    block_size: o.BlockSize = None,
     vram: o.Vram = None,
     gpu: o.Gpu = None,
     kv_memory: o.KvMemory = None,
@@ -61,6 +62,9 @@ def size(
     asked = question_of(model, ctx.meta.get(BEHIND_DASHES), given)
     budget = asked.budget(budget)
     fitted = None if budget is None else fit(asked.size, budget, asked.holding)
+    shorter = asked.shortened(fitted)
+    if shorter is not None and budget is not None:
+        asked, fitted = shorter, fit(shorter.size, budget, shorter.holding)
     stored = asked.stored if budget is not None and budget.weights == "auto" else None
     said = [*warnings(asked.size.request), *asked.warnings, *fit_warnings(fitted, stored)]
 

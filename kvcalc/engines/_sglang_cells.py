@@ -56,7 +56,7 @@ class Cell(NamedTuple):
     """Bytes of a token on one rank of one stage, in layers of full reach and in windows, and of one slot of states.
 
     `convolution` is the part of a slot that is no recurrent state; `k` and `window_k` are keys alone,
-    0 where they are not apart.
+    0 where they are not apart. `draft` is the part of `full` that is a draft's.
     """
 
     full: int
@@ -65,6 +65,7 @@ class Cell(NamedTuple):
     convolution: int
     k: int
     window_k: int
+    draft: int = 0
 
 
 def cell_of(parts: list[Held], question: Question) -> Cell:
@@ -87,13 +88,13 @@ def cell_of(parts: list[Held], question: Question) -> Cell:
                 own = token_bytes(each.cache, question)
                 full, layers, first = full + each.copies * own, layers + each.copies, first or own
                 k += each.copies * _key_bytes(each.cache, question)
-    drafts = draft_layers(question)
+    drafts, own_layers = draft_layers(question), full + keys
     if drafts and layers:  # as if the draft's layers were the model's own
         indexer = any(isinstance(each.cache, Indexer) for each in parts)
         of_keys = max((token_bytes(e.cache, question) for e in parts if isinstance(e.cache, Indexer)), default=0)
         full += first * drafts if window else int(full * drafts / layers)
         keys += of_keys * drafts if indexer else 0
-    return Cell(full + keys, window, state, convolution, k, window_k)
+    return Cell(full + keys, window, state, convolution, k, window_k, full + keys - own_layers)
 
 
 def _key_bytes(cache: Cache, question: Question) -> int:
@@ -109,7 +110,7 @@ def draft_layers(question: Question) -> int:
     if algorithm not in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE"):
         raise KvcalcError(f"--speculative-algorithm: a draft by {algorithm} has no rule here", "leave it out")
     draft = question.request.model.draft
-    if question.knobs.get("draft_model") or not draft:
+    if not draft or (question.knobs.get("draft_model") and not question.knobs.get("drafted")):
         raise KvcalcError(
             "--speculative-algorithm: the layers of the draft are not known", "a preset states a model's own as `draft`"
         )
@@ -121,7 +122,11 @@ def ratio_of(question: Question) -> Share | None:
     model_type = question.request.model.model_type or ""
     caches = question.request.model.distinct_caches
     reaches = {cache.reach for cache in caches if isinstance(cache, Attention)}
-    if not model_type.startswith(_WINDOWED) or not reaches & {"sliding", "chunked"}:
+    if (
+        question.knobs.get("whole_windows")
+        or not model_type.startswith(_WINDOWED)
+        or not reaches & {"sliding", "chunked"}
+    ):
         return None
     given = question.knobs.get("swa_full_tokens_ratio")
     return given if isinstance(given, Share) else _FEW_WINDOWS.get(model_type.partition("_")[0], _SWA_RATIO)

@@ -1,8 +1,12 @@
 """SGLang's command line, as far as it concerns the cache: `srt/arg_groups/fields` of 0.5.23."""
 
+from collections.abc import Mapping
+
+from kvcalc import dtypes
+from kvcalc.engines._overrides import limit, parse_object
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.fitting import Share
-from kvcalc.flags import Flag, Flags, Read, word
+from kvcalc.flags import Flag, Flags, Image, Read, word
 from kvcalc.model import Model
 from kvcalc.reserving import Asked, model_flag
 from kvcalc.units import parse_integer
@@ -53,7 +57,7 @@ _SWITCHES = """
 """
 _WORDS = """
     admin-api-key allowed-media-domains api-key asr-max-buffer-seconds asr-max-concurrent-sessions
-    attention-context-parallel-size attention-data-parallel-size attn-cp-size attn-dp-size base-gpu-id
+    base-gpu-id
     batch-notify-size bf16-gemm-backend boundary-reduction bucket-e2e-request-latency bucket-inter-token-latency
     bucket-time-to-first-token c128-page-size chat-template completion-template
     constrained-json-max-whitespace-cnt constrained-json-whitespace-pattern context-bucket cp-strategy
@@ -140,6 +144,21 @@ _WORDS = """
     weight-cache-mode weight-cache-socket weight-cache-timeout weight-loader-prefetch-num-threads weight-version
 """
 
+_KV = ("auto", "bf16", "bfloat16", "fp8_e4m3", "fp8_e5m2")
+
+
+def _kv_dtype(text: str, what: str) -> str:
+    """A format of fields/model.py. Those in 4 bits and mxfp8 have scales and buffers whose sizes were not read."""
+    name = text.strip().lower()
+    if name not in (*_KV, *_DTYPES.values(), "fp8"):
+        raise KvcalcError(
+            f"{what}: expected a format of sglang's that was read, got {shown(text)}", f"one of {', '.join(_KV)}"
+        )
+    return name
+
+
+_DTYPES = {"half": "fp16", "float16": "fp16", "bfloat16": "bf16", "bf16": "bf16", "float": "fp32", "float32": "fp32"}
+
 FLAGS = Flags(
     ("sglang serve", "sglang.launch_server"),
     (
@@ -149,7 +168,10 @@ FLAGS = Flags(
         Flag("pp", ("--pp-size", "--pipeline-parallel-size", "--pp"), parse_integer),
         Flag("dp", ("--dp-size", "--data-parallel-size", "--dp"), parse_integer),
         Flag("dcp", ("--dcp-size", "--decode-context-parallel-size"), parse_integer),
-        Flag("kv_dtype", ("--kv-cache-dtype",), word),
+        Flag("attention_dp", ("--attn-dp-size", "--attention-data-parallel-size"), parse_integer),
+        Flag("attention_cp", ("--attn-cp-size", "--attention-context-parallel-size"), parse_integer),
+        Flag("overrides", ("--json-model-override-args",), parse_object),
+        Flag("kv_dtype", ("--kv-cache-dtype",), _kv_dtype),
         Flag("dtype", ("--dtype",), word),
         Flag("utilization", ("--mem-fraction-static",), Share.parse),
         Flag("page_size", ("--page-size",), parse_integer),
@@ -165,29 +187,35 @@ FLAGS = Flags(
         Flag("dsa_prefill_backend", ("--dsa-prefill-backend",), word),
         Flag("dsa_decode_backend", ("--dsa-decode-backend",), word),
         Flag("algorithm", ("--speculative-algorithm",), word),
-        Flag("draft_model", ("--speculative-draft-model-path",), word),
+        Flag("draft_model", ("--speculative-draft-model-path", "--speculative-draft-model"), word),
         Flag("draft_tokens", ("--speculative-num-draft-tokens",), parse_integer),
         Flag("disable_radix_cache", ("--disable-radix-cache",)),
         Flag("disable_overlap", ("--disable-overlap-schedule",)),
         Flag("dp_attention", ("--enable-dp-attention",)),
+        Flag("whole_windows", ("--disable-hybrid-swa-memory",)),
     ),
     words=frozenset(f"--{name}" for name in _WORDS.split())
     | frozenset({"--decode-attention-backend", "--prefill-attention-backend", "--speculative-num-steps",
                  "--speculative-eagle-topk"}),
     switches=frozenset(f"--{name}" for name in _SWITCHES.split()),
+    images=(Image("lmsysorg/sglang", ""),),  # docker/Dockerfile: no entrypoint of its own
+    abbreviated=True,
+    config=("--config",),
 )  # fmt: skip
 
 _OPTIONS = ("tp", "pp", "dp", "dcp", "context")
-_APART = ("model", "utilization", "kv_dtype", "dtype", *_OPTIONS)
-_DTYPES = {"half": "fp16", "float16": "fp16", "bfloat16": "bf16", "bf16": "bf16", "float": "fp32", "float32": "fp32"}
+_APART = ("model", "utilization", "kv_dtype", "dtype", "overrides", "dp_attention", "attention_dp", *_OPTIONS)
 
 
 def asked(program: str, read: Read, model: Model) -> Asked:
     """Options of ours, and SGLang's own settings. Without a length, a command takes the model's limit."""
     values = dict(read.values)
     options = {name: values[name] for name in _OPTIONS if name in values}
-    if program and model.max_context:
-        options.setdefault("context", "max")
+    limited = limit(
+        values.get("overrides"), "--json-model-override-args", "--context-length", stated="context" in values
+    )
+    if program and (limited or model.max_context):
+        options.setdefault("context", limited or "max")
     computed, kept = (str(values.get(name, "auto")).lower() for name in ("dtype", "kv_dtype"))
     if computed != "auto" and computed not in _DTYPES:
         raise KvcalcError(f"--dtype: expected auto or one of {', '.join(_DTYPES)}, got {shown(computed)}")
@@ -197,16 +225,50 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         options["kv_dtype"] = _DTYPES[computed]
     utilization = values.get("utilization")
     knobs = {name: value for name, value in values.items() if name not in _APART}
-    if "context" in values:
-        knobs["context_length"] = values["context"]
+    if computed != "auto":
+        knobs["computed"] = dtypes.COMPUTE[_DTYPES[computed]]
+    if "context" in values or limited:
+        knobs["context_length"] = values.get("context", limited)
+    _spread_attention(values, options, knobs)
+    draft, algorithm = values.get("draft_model"), str(values.get("algorithm", "")).upper()
     return Asked(
         options,
         knobs,
         utilization=utilization if isinstance(utilization, Share) else None,
+        draft=draft if isinstance(draft, str) and algorithm in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE") else None,
     )
 
 
-model_of = model_flag
+def _spread_attention(values: Mapping[str, object], options: dict[str, object], knobs: dict[str, object]) -> None:
+    """Data-parallel attention: groups of tp / N ranks, each with heads, sequences and a pool of its own.
+
+    The old spelling counts the groups by --dp-size (`handle_deprecated_dp_attention`). Each group has its part of the
+    requests and of the slots of states (`kv_cache_configurator.py`).
+    """
+    tp, dp = integer(values.get("tp")) or 1, integer(values.get("dp")) or 1
+    groups = integer(values.get("attention_dp")) or 1
+    if values.get("dp_attention") and groups == 1:
+        groups, dp = dp, 1
+    if (integer(values.get("attention_cp")) or 1) > 1:
+        raise KvcalcError("--attn-cp-size: how it spreads a context was not read", "leave it out")
+    if groups == 1:
+        return
+    if tp % groups:
+        raise KvcalcError(
+            f"--attn-dp-size: {groups} does not divide --tp-size {tp}", "the groups share the ranks of tp"
+        )
+    options["tp"], options["dp"], knobs["attention_groups"] = tp // groups, dp * groups, groups
+    for name in ("max_running_requests", "max_mamba_cache_size"):
+        given = integer(values.get(name))
+        if given is not None:
+            knobs[name] = max(1, given // groups)
+
+
+def model_of(program: str, read: Read) -> str | None:
+    """--model-path, or the first word behind `sglang serve` (cli/serve.py: _normalize_positional_model_path)."""
+    if program.startswith("sglang serve") and read.others and "model" not in read.values:
+        return read.others[0]
+    return model_flag(program, read)
 
 
 def integer(value: object) -> int | None:

@@ -105,10 +105,12 @@ class Pool(NamedTuple):
                 f"ssm_state size: {state:.2f}GB "
             )
         own = cell.full and tokens
-        lines += self._allocated(tokens, cell.full, cell.k) if own else []
+        lines += self._allocated(tokens, cell.full - cell.draft, cell.k) if own else []  # a draft has lines of its own
         if windows is not None:
             lines += self._allocated(windows, cell.window, cell.window_k)
-            usage = ((tokens + self.page) * cell.full if own else 0) + (windows + self.page) * cell.window
+            usage = ((tokens + self.page) * (cell.full - cell.draft) if own else 0) + (
+                windows + self.page
+            ) * cell.window
             sizes = f"swa size: {windows}, full size: {tokens if own else 0}"
             lines.append(f"SWAKVPool mem usage: {usage / _GIB:.2f} GB, {sizes}")
         return tuple(lines)

@@ -6,7 +6,7 @@ Source: SGLang 0.5.23, `srt/model_executor/pool_configurator.py` and `srt/mem_ca
 from typing import NamedTuple
 
 from kvcalc.engines._sglang_cells import draft_layers, state_bytes, token_bytes, windowed
-from kvcalc.engines._sglang_flags import FLAGS, asked, model_of
+from kvcalc.engines._sglang_flags import FLAGS, asked, integer, model_of
 from kvcalc.engines._sglang_memory import utilization
 from kvcalc.engines._sglang_pool import Pool, pool_of
 from kvcalc.engines._spread import restaged
@@ -42,8 +42,6 @@ _DRAFT = Rule("draft layers", "pool_configurator.py: as if they were layers of t
 
 def plan(question: Question) -> Plan:
     """SGLang's reservation: pages for each sequence, windows at their ratio, states by slots."""
-    if question.knobs.get("dp_attention"):
-        raise KvcalcError("--enable-dp-attention: how it spreads heads and sequences was not read", "leave it out")
     if question.request.layout.dcp > 1:
         raise KvcalcError("--dcp: what sglang counts and logs of a split context was not read", "leave it out")
     question = restaged(question, stages_of(len(question.placement.layers), question.request.layout.pp))
@@ -77,6 +75,9 @@ def _assumed(question: Question, pool: Pool) -> tuple[str, ...]:
     facts = [f"pages of {many(pool.page, 'token')}"]
     card = question.card
     facts.append("kernels of an H100 assumed: --gpu names another card" if card is None else f"kernels of {card.label}")
+    groups, ranks = integer(question.knobs.get("attention_groups")), question.request.layout.tp
+    if groups:
+        facts.append(f"attention in {groups} groups of {many(ranks, 'GPU')}, each with a pool of its own")
     if any(cell.state for cell in pool.cells):
         facts.append(f"{many(pool.slots, 'slot')} of states for each running request")
     return tuple(facts)
@@ -139,7 +140,7 @@ ENGINE = Engine(
     "sglang",
     VERSIONS,
     plan,
-    ("bf16", "fp16", "fp32", "fp8", "fp8_e4m3", "fp8_e5m2"),
+    ("bf16", "fp8", "fp8_e4m3", "fp8_e5m2"),  # of --kv-cache-dtype; those in 4 bits and mxfp8 were not read
     FLAGS,
     asked,
     model_of,
@@ -147,4 +148,6 @@ ENGINE = Engine(
     newest=VERSIONS[-1].name,
     # Before the weights a context and communication are there: 0.3 to 1.5 GiB in start-up logs.
     overhead=(3 * 2**30 // 10, 15 * 2**30 // 10),
+    one_format=True,
+    block="page_size",
 )
