@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kvcalc.errors import KvcalcError, escape, shown
 from kvcalc.variables import Open, left_open
 
-__all__ = ["MODEL_KEYS", "Flag", "Flags", "Image", "Read", "no_value", "read_flags", "word"]
+__all__ = ["MODEL_KEYS", "Flag", "Flags", "Image", "Read", "full_name", "is_flag", "no_value", "read_flags", "word"]
 
 Parse = Callable[[str, str], object]
 
@@ -101,14 +101,14 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
     """
     known = {name: flag for flag in flags.flags for name in flag.names}
     values = {flag.key: _value(flag, name, env[name]) for flag in flags.flags for name in flag.env if name in env}
-    others, warnings, unknown, rest = [], [], [], deque(_joined(words, flags, known))
+    others, warnings, unknown, rest = [], [], [], deque(words)
     while rest:
         text = rest.popleft()
         name, equals, attached = text.partition("=")
         if name.startswith("--"):
-            name = _full(name, flags, known)
+            name = full_name(name, flags, known)
         flag = known.get(name)
-        if not _is_flag(text):
+        if not is_flag(text):
             others.append(text)
         elif flag is None:
             said = _unknown(name, rest, flags, engine, alone=bool(equals))
@@ -118,11 +118,11 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
             values[flag.key] = _value(flag, name, attached)
         elif flag.parse is None:
             values[flag.key] = flag.constant
-        elif flag.bare is not None and (not rest or _is_flag(rest[0])):
+        elif flag.bare is not None and (not rest or is_flag(rest[0])):
             values[flag.key] = flag.bare
         elif rest:
             first = rest.popleft()
-            while flag.several and rest and not _is_flag(rest[0]):
+            while flag.several and rest and not is_flag(rest[0]):
                 first += f" {rest.popleft()}"
             values[flag.key] = _value(flag, name, first)
         else:
@@ -130,54 +130,12 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
     return Read(values, tuple(others), tuple(warnings), unknown=tuple(unknown))
 
 
-def _joined(words: Sequence[str], flags: Flags, known: Mapping[str, Flag]) -> list[str]:
-    """The words, with fields that stand one by one (`--name.field value`) as one JSON object behind all others."""
-    if not any(flag.fields for flag in flags.flags):
-        return list(words)
-    import json
-
-    objects: dict[str, dict[str, object]] = {}
-    made, rest = [], deque(words)
-    while rest:
-        text = rest.popleft()
-        name, equals, attached = text.partition("=")
-        head, dot, path = name.partition(".")
-        head = _full(head, flags, known) if head.startswith("--") else head
-        flag = known.get(head)
-        if not _is_flag(text) or not dot or name in known or (flag is None and head not in flags.words):
-            made.append(text)
-        elif equals or rest:
-            value = attached if equals else rest.popleft()
-            if flag is not None and flag.fields:
-                _put(objects.setdefault(head, {}), path, value)
-            else:
-                made.append(f"{head}={value}")
-    return [*made, *(f"{name}={json.dumps(fields)}" for name, fields in objects.items())]
-
-
-def _put(fields: dict[str, object], path: str, text: str) -> None:
-    """A field of an object: its value is JSON, or else a text."""
-    import json
-
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = text
-    *outer, last = path.split(".")
-    for key in outer:
-        inner = fields.setdefault(key, {})
-        if not isinstance(inner, dict):
-            return
-        fields = inner
-    fields[last.removesuffix("+")] = value
-
-
 def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: bool) -> list[str]:
     """Pass over a flag that changes nothing, with its word; a warning where that is only assumed."""
     if name in flags.switches:
         return []
-    took = rest.popleft() if rest and not alone and (name in flags.words or not _is_flag(rest[0])) else None
-    while name in flags.many and rest and not _is_flag(rest[0]):
+    took = rest.popleft() if rest and not alone and (name in flags.words or not is_flag(rest[0])) else None
+    while name in flags.many and rest and not is_flag(rest[0]):
         rest.popleft()
     if name in flags.words:
         return []
@@ -185,7 +143,7 @@ def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: b
     return [f"{what} of {engine} is not known to kvcalc, and was taken to leave the cache as it is"]
 
 
-def _full(name: str, flags: Flags, known: Mapping[str, Flag]) -> str:
+def full_name(name: str, flags: Flags, known: Mapping[str, Flag]) -> str:
     """The long name that is meant: with hyphens, and whole where only one begins so."""
     if flags.underscores:
         name = name.replace("_", "-")
@@ -195,7 +153,7 @@ def _full(name: str, flags: Flags, known: Mapping[str, Flag]) -> str:
     return meant[0] if len(meant) == 1 else name
 
 
-def _is_flag(word: str) -> bool:
+def is_flag(word: str) -> bool:
     """`-` alone, and numbers below zero, are words."""
     return len(word) > 1 and word[0] == "-" and not (word[1].isdigit() or word[1] == ".")
 

@@ -132,7 +132,7 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
     if version and started.engine.newest:
         warning = warning or unread(version, started.engine.newest, started.engine.name)
     env = {key: value for key, value in started.env.items() if value.strip()}
-    words, unopened = _with_files(_expanded(started.words, env), started.engine, here=behind[:1] != ["-"])
+    words, unopened = _respelled(_expanded(started.words, env), started.engine.flags, here=behind[:1] != ["-"])
     read = read_flags(words, started.engine.flags, env, started.engine.name)
     found = Launch(
         started.engine,
@@ -156,57 +156,14 @@ def _expanded(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
     return made
 
 
-def _with_files(words: list[str], engine: Engine, *, here: bool) -> tuple[list[str], list[str]]:
-    """The words with those of the files that they name, as the engine would read them; a warning of a file unread.
+def _respelled(words: list[str], flags: Flags, *, here: bool) -> tuple[list[str], list[str]]:
+    """The words with what files of flags say, and with objects whole; and warnings of files that were not read."""
+    if not flags.config and not any(flag.fields for flag in flags.flags):
+        return words, []
+    from kvcalc.spelling import joined, with_files
 
-    A pasted text comes from another machine, and so do its files.
-    """
-    flags, own, added, unread_files = engine.flags, [], [], []
-    rest = iter(words)
-    for text in rest:
-        name, equals, path = text.partition("=")
-        if name not in flags.config:
-            own.append(text)
-            continue
-        path = path if equals else next(rest, "")
-        if here and os.path.isfile(path):
-            added += _file_words(path, flags)
-        else:
-            unread_files.append(f"{name}: {shown(path)} is not read here, and what it may set was not looked at")
-    return ([*own, *added] if flags.config_last else [*_in_front(own, added)]), unread_files
-
-
-def _in_front(own: list[str], added: list[str]) -> list[str]:
-    """Words of a file behind a model that stands first, and before all flags, which then count more."""
-    first = next((i for i, word in enumerate(own) if word.startswith("-")), len(own))
-    return [*own[:first], *added, *own[first:]]
-
-
-def _file_words(path: str, flags: Flags) -> list[str]:
-    """A YAML file of settings as flags: a switch stands alone, a list has several words, a mapping is JSON."""
-    import json
-
-    from kvcalc.yamlfile import parse, read_bytes
-
-    names = {name for flag in flags.flags for name in flag.names} | flags.switches
-    words: list[str] = []
-    for key, value in parse(read_bytes(path), path).data.items():
-        name = f"--{key}" if flags.config_last else f"--{str(key).replace('_', '-')}"
-        off = f"--no-{name[2:]}"
-        match value:
-            case True:
-                words.append(name)
-            case False:
-                words += [off] if off in names else []
-            case None:
-                continue
-            case list():
-                words += [name, *(str(each) for each in value)] if value else []
-            case dict():
-                words.append(f"{name}={json.dumps(value, default=str)}")
-            case _:
-                words.append(f"{name}={value}")
-    return words
+    words, unread_files = with_files(words, flags, here=here)
+    return joined(words, flags), unread_files
 
 
 def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None) -> Started:

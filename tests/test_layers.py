@@ -32,7 +32,7 @@ ORDER = (
     ("reserving",),
     ("logform",),
     ("starting",),
-    ("checking", "engines."),
+    ("checking", "engines.", "spelling"),
     ("launching",),
     ("logs.",),
     ("report", "document"),

@@ -6,9 +6,10 @@ followed here, and what could change the cache is refused.
 
 from collections.abc import Iterator, Mapping
 
+from kvcalc import dtypes
 from kvcalc.errors import KvcalcError, shown
 
-__all__ = ["limit", "parse_object"]
+__all__ = ["known", "limit", "parse_object"]
 
 # vLLM, config/model_arch.py; SGLang, utils/hf_transformers_utils.py: the keys that state the limit.
 _LIMITS = (
@@ -20,15 +21,20 @@ _SHAPES = ("model_type", "dtype", "torch_dtype", "hidden_size", "d_model", "n_em
 
 def parse_object(text: str, what: str) -> Mapping[str, object]:
     """A JSON object. Raises KvcalcError for what is none."""
-    import json
+    from kvcalc.sources.jsonfile import parse_object as parse
 
     try:
-        found = json.loads(text) if len(text) <= 1 << 16 else None
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise KvcalcError(f"{what}: expected a JSON object, got {shown(text)}")
-    return found
+        return parse(text.encode(errors="replace"), what)
+    except KvcalcError:
+        raise KvcalcError(f"{what}: expected a JSON object, got {shown(text)}") from None
+
+
+def known(dtype: str) -> str | None:
+    """Our name of a plain KV format in any of its spellings; None for none of ours."""
+    try:
+        return dtypes.find(dtype, dtypes.KV, "").name
+    except KvcalcError:
+        return None
 
 
 def limit(given: object, flag: str, length: str, *, stated: bool) -> int | None:

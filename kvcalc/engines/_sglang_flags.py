@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kvcalc import dtypes
-from kvcalc.engines._overrides import limit, parse_object
+from kvcalc.engines._overrides import known, limit, parse_object
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.fitting import Share
 from kvcalc.flags import Flag, Flags, Image, Read, word
@@ -150,7 +150,7 @@ _KV = ("auto", "bf16", "bfloat16", "fp8_e4m3", "fp8_e5m2")
 def _kv_dtype(text: str, what: str) -> str:
     """A format of fields/model.py. Those in 4 bits and mxfp8 have scales and buffers whose sizes were not read."""
     name = text.strip().lower()
-    if name not in (*_KV, *_DTYPES.values(), "fp8"):
+    if name != "auto" and name not in _DTYPES and known(name) not in ("fp16", "bf16", "fp32", "fp8", *_KV):
         raise KvcalcError(
             f"{what}: expected a format of sglang's that was read, got {shown(text)}", f"one of {', '.join(_KV)}"
         )

@@ -20,7 +20,7 @@ __all__ = ["FORM"]
 _KEYS = (
     "model_path", "context_length", "tp_size", "pp_size", "dp_size", "kv_cache_dtype", "page_size", "dtype",
     "swa_full_tokens_ratio", "mamba_ssm_dtype", "mamba_full_memory_ratio", "max_mamba_cache_size",
-    "disable_radix_cache", "enable_dp_attention",
+    "disable_radix_cache", "enable_dp_attention", "attn_dp_size", "disable_hybrid_swa_memory",
 )  # fmt: skip
 
 _LINES = (
@@ -64,14 +64,18 @@ def _words(run: Run) -> Iterator[str]:
     if kept not in (None, "auto"):
         yield from ("--kv-cache-dtype", str(kept))
     tp, dp = plain(run.last("tp_size")) or 1, plain(run.last("dp_size")) or 1
-    if run.last("enable_dp_attention") == "True":  # each of dp replicas of the attention has its part of the ranks
-        tp = max(tp // dp, 1)
+    groups = plain(run.last("attn_dp_size")) or 1
+    if run.last("enable_dp_attention") == "True" and groups == 1:  # until 0.5.22 dp_size counts the groups
+        groups, dp = dp, 1
+    tp, dp = max(tp // groups, 1), dp * groups  # each group has its part of the ranks
     if tp > 1:
         yield from ("--tp-size", str(tp))
     if dp > 1:
         yield from ("--dp-size", str(dp))
     if run.last("disable_radix_cache") == "True":
         yield "--disable-radix-cache"
+    if run.last("disable_hybrid_swa_memory") == "True":
+        yield "--disable-hybrid-swa-memory"
 
 
 class _Cells(NamedTuple):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from kvcalc import dtypes
-from kvcalc.engines._overrides import limit, parse_object
+from kvcalc.engines._overrides import known, limit, parse_object
 from kvcalc.engines._vllm_formats import PACKED
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.fitting import Share
@@ -130,7 +130,7 @@ _PLAIN = ("auto", "float16", "bfloat16", "fp16", "bf16", "fp8", "fp8_e4m3", "fp8
 
 def _kv_dtype(text: str, what: str) -> str:
     name = text.strip().lower()
-    if name not in _PLAIN and name not in PACKED:
+    if name not in _PLAIN and name not in PACKED and known(name) not in _PLAIN:
         raise KvcalcError(
             f"{what}: expected a format of vllm's that was read, got {shown(text)}",
             f"one of {', '.join((*_PLAIN, *PACKED))}",
