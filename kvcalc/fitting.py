@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from kvcalc.dtypes import DType
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.hardware import Card
 from kvcalc.sizing import Size
@@ -43,7 +44,7 @@ class Budget(NamedTuple):
     """What one GPU offers: `vram` bytes, weights and overhead still to come off, or `kv_memory` for the cache alone.
 
     `card`: the one whose memory `vram` is, where it was named. `of_rest`: the share is of what weights and
-    overhead leave, as TensorRT-LLM has it.
+    overhead leave, as TensorRT-LLM has it. `loaded`: what an engine packs `auto` weights into.
     """
 
     vram: int | None = None
@@ -53,6 +54,7 @@ class Budget(NamedTuple):
     overhead: int = 0
     card: Card | None = None
     of_rest: bool = False
+    loaded: DType | None = None
 
 
 class Room(NamedTuple):
@@ -168,7 +170,7 @@ def _room(size: Size, budget: Budget) -> Room:
         raise KvcalcError("--vram: expected a size, or --kv-memory instead")
     layout = size.request.layout
     share = budget.utilization or Share(1, 1)
-    whole = weigh(size.request.model, budget.weights)
+    whole = weigh(size.request.model, budget.weights, budget.loaded)
     weights = ceil_div(whole.bytes, layout.tp * layout.pp)
     beside = (budget.vram if budget.of_rest else share.floor(budget.vram)) - budget.overhead
     left = beside - weights

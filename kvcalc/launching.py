@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from kvcalc import engines
+from kvcalc.deployment import Start
 from kvcalc.errors import KvcalcError, escape, nearest, shown
 from kvcalc.finding import entries, in_name
 from kvcalc.flags import Flags, Read, no_value, read_flags
@@ -17,7 +18,7 @@ from kvcalc.starting import Started, assignments, find
 from kvcalc.variables import expand, left_open
 from kvcalc.versions import Version, pick, unread
 
-__all__ = ["Launch", "all_engines", "launch", "log_forms"]
+__all__ = ["Launch", "Written", "all_engines", "commands_for", "launch", "log_forms"]
 
 _TEXT = "<stdin>"
 _MOST_LISTED = 6
@@ -79,6 +80,29 @@ def _load(module: str) -> Engine:
 def all_engines() -> list[Engine]:
     """Every engine, by name."""
     return [_load(name) for name in _module_names()]
+
+
+class Written(NamedTuple):
+    """The command of one of `servers` equal servers; or why the engine cannot, in one line."""
+
+    words: tuple[str, ...] = ()
+    servers: int = 1
+    refused: str | None = None
+
+
+def commands_for(start: Start) -> dict[str, Written]:
+    """How each engine that has a command for it would be started so, by the engine's name."""
+    written: dict[str, Written] = {}
+    for engine in all_engines():
+        if engine.start is None:
+            continue
+        try:
+            words = engine.start(start)
+        except KvcalcError as error:
+            written[engine.name] = Written(refused=error.message)
+        else:
+            written[engine.name] = Written(words, 1 if engine.replicates else start.layout.dp)
+    return written
 
 
 def log_forms(name: str | None) -> list[Spoken]:

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from kvcalc.deployment import Start
+from kvcalc.dtypes import DType
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
 from kvcalc.flags import Flags, Read
@@ -136,9 +138,10 @@ class Question(NamedTuple):
 class Asked(NamedTuple):
     """What an engine's flags say: options of ours under the names of `request.ask`, and the engine's own settings.
 
-    `defaults` are options too, which hold where nobody says another.
-    `utilization` and `kv_memory` are its words for the memory that it may use, where there are any. `draft`: the model
-    that drafts tokens, in the engine's words, whose layers are to stand as the model's draft layers.
+    `defaults` are options too, which hold where nobody says another; so do `sequences`, those of one replica.
+    `utilization` and `kv_memory` are its words for the memory that it may use, where there are any; `loaded` is what it
+    packs the weights into as it loads them. `draft`: the model that drafts tokens, in the engine's words, whose layers
+    are to stand as the model's draft layers.
     """
 
     options: Mapping[str, object] = {}
@@ -148,6 +151,8 @@ class Asked(NamedTuple):
     kv_memory: int | None = None
     defaults: Mapping[str, object] = {}
     draft: str | None = None
+    sequences: int | None = None
+    loaded: DType | None = None
 
 
 def model_flag(program: str, read: Read) -> str | None:  # noqa: ARG001 - one signature for all engines
@@ -178,7 +183,8 @@ class Engine(NamedTuple):
     of this engine alone, with the plain one whose elements they have; the name is the setting `packed`. `newest`: the
     last version that was read. `of_rest`: the share is of what weights leave. `stored`: how a command's weights are
     packed, where not as in the model's facts. `one_format`: keys and values cannot differ. `block`: the setting that
-    says how many tokens a block has.
+    says how many tokens a block has. `start` writes the words of a command, and raises KvcalcError for what
+    the engine cannot; `replicates`: one command starts all dp replicas, else there is one for each.
     """
 
     name: str
@@ -198,6 +204,8 @@ class Engine(NamedTuple):
     stored: Callable[[str, Read, Model], str | None] = as_published
     one_format: bool = False
     block: str | None = None
+    start: Callable[[Start], tuple[str, ...]] | None = None
+    replicates: bool = False
 
 
 class Held(NamedTuple):

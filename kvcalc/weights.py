@@ -8,7 +8,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.model import Model
 from kvcalc.units import format_count, parse_size
 
-__all__ = ["Weighed", "Weights", "parse", "weigh"]
+__all__ = ["Weighed", "Weights", "loaded_as_fp8", "parse", "weigh"]
 
 # What the user says of the weights: the preset's word, none to count, a size of the whole model, or a format.
 Weights = Literal["auto", "none"] | int | DType
@@ -35,17 +35,20 @@ def parse(text: str, what: str) -> Weights:
             return dtypes.find(text, dtypes.WEIGHTS, what)
 
 
-def weigh(model: Model, weights: Weights) -> Weighed:
-    """The weights of the whole model: measured where the preset knows, else parameters x the storage dtype."""
+def weigh(model: Model, weights: Weights, loaded: DType | None = None) -> Weighed:
+    """The weights of the whole model: measured where the preset knows, else parameters x the storage dtype.
+
+    `loaded`: what the published weights are packed into as they are loaded.
+    """
     if weights == "none":
         return Weighed(0, "--weights none: not counted")
     if isinstance(weights, int):
         return Weighed(weights, "as given")
     rough = False
     if weights == "auto":
-        if model.weights_bytes is not None:
+        if model.weights_bytes is not None and loaded is None:
             return Weighed(model.weights_bytes, "measured from the checkpoint's tensors")
-        weights = model.weights_dtype or model.dtype
+        weights = loaded or model.weights_dtype or model.dtype
         rough = weights != model.dtype
     if model.parameters is None:
         reason, fetch = (f": {model.unweighed}", "fetch what is missing, or ") if model.unweighed else ("", "")
@@ -56,3 +59,8 @@ def weigh(model: Model, weights: Weights) -> Weighed:
     assert isinstance(weights, DType)
     source = f"{format_count(model.parameters)} parameters x {weights.bits} bits ({weights.name})"
     return Weighed(dtypes.packed_bytes(weights, model.parameters), source, rough)
+
+
+def loaded_as_fp8(model: Model) -> DType | None:
+    """What --quantization fp8 makes of a checkpoint's weights; nothing where it is packed already."""
+    return dtypes.WEIGHTS["fp8"] if (model.weights_dtype or model.dtype).name in dtypes.COMPUTE else None

@@ -15,10 +15,11 @@ ORDER = (
     ("dtypes",),
     ("model",),
     ("formula",),
-    ("sharding", "hardware"),
+    ("sharding", "hardware", "roofline", "workload"),
     ("request", "weights"),
-    ("sizing",),
-    ("fitting",),
+    ("flops", "sizing"),
+    ("fitting", "serving", "demands"),
+    ("deployment",),
     ("variables",),
     ("notation", "reading", "scripts", "yamlfile"),
     ("manifests",),
@@ -67,7 +68,7 @@ def name_of(path: Path) -> str:
 NAMES = {name_of(path): path for path in MODULES}
 ENGINES = tuple(name for name in NAMES if name.split(".")[0] == "engines")
 PURE = (
-    *(name for names in ORDER[:9] for name in names),
+    *(name for names in ORDER[:10] for name in names),
     *(*READERS, "manifests", "flags", "versions", "reserving", "starting", "logform", "checking"),
     *ENGINES,
 )

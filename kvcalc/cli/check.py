@@ -25,7 +25,10 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def check(
     ctx: typer.Context,
     log: Annotated[
-        str, typer.Argument(metavar="LOG", help="A start-up log; - for standard input.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="LOG", help="A start-up log, also packed by gzip; - for standard input.", show_default=False
+        ),
     ],
     model: Annotated[
         str | None,

@@ -132,6 +132,8 @@ def request_of(model: Model, given: Given, stated: Mapping[str, object] | None =
     """The question that the options ask about a model; `stated` is what an engine's own flags say instead."""
     asked = _asked(given)
     gpus = asked["tp"] * asked["pp"] * asked["dp"]
+    if given["tp"] is None and {"pp", "dp"} & (stated or {}).keys():  # an engine that is told one has 1 of the others
+        asked["tp"] = 1
     for name, value in (stated or {}).items():
         for option in (name, "kv_dtype") if name.endswith("_dtype") else (name,):
             if given[option] is not None:

@@ -31,7 +31,8 @@ class Asked(NamedTuple):
     """The sized question, and what the named engine reserves for it.
 
     `stated` is what the engine's own flags say. `stored`: how the weights that it runs are packed, where the model's
-    own are not. `again` asks the same for another length.
+    own are not. `at_most`: the batch is the most that the command allows at once. `again` asks the same for another
+    length.
     """
 
     size: Size
@@ -40,6 +41,7 @@ class Asked(NamedTuple):
     warnings: tuple[str, ...] = ()
     stated: "Stated | None" = None
     stored: str | None = None
+    at_most: bool = False
     again: "Callable[[int], Asked] | None" = None
 
     def shortened(self, fitted: Fit | None) -> "Asked | None":
@@ -67,13 +69,13 @@ class Asked(NamedTuple):
             return Budget(kv_memory=self.stated.kv_memory)
         if budget is None or budget.vram is None:
             return budget
-        of_rest = self.reservation.engine.of_rest
+        of_rest, loaded = self.reservation.engine.of_rest, self.stated.loaded
         own = self.reservation.engine.utilization(self.reservation.question, budget.vram)
         if budget.utilization is None:
-            return budget._replace(utilization=self.stated.utilization or own, of_rest=of_rest)
+            return budget._replace(utilization=self.stated.utilization or own, of_rest=of_rest, loaded=loaded)
         if self.stated.utilization is not None:
             raise KvcalcError("--utilization: the engine's own flags behind -- say it too", "leave one of them out")
-        return budget._replace(of_rest=of_rest)
+        return budget._replace(of_rest=of_rest, loaded=loaded)
 
     def engine_values(self, fitted: Fit | None) -> dict[str, Value] | None:
         """The `engine` object of the JSON, with what it counts where a budget was fitted."""
@@ -120,6 +122,10 @@ def _answer(model: "Model", given: Given, started: "Launch", stated: "Stated") -
     from kvcalc.reserving import Question, reserve
 
     defaults = {name: value for name, value in stated.defaults.items() if given[name] is None}
+    at_most = stated.sequences is not None and given["batch"] is None
+    if stated.sequences is not None and at_most:
+        replicas = stated.options.get("dp")
+        defaults["batch"] = stated.sequences * (replicas if isinstance(replicas, int) else layout_of(given)["dp"])
     size = measure(request_of(model, given, {**defaults, **stated.options}))
     question = Question(size.request, size.placement, started.version, stated.knobs, card=card_of(given)[1]).counted()
     reservation = reserve(started.engine, question)
@@ -141,7 +147,7 @@ def _answer(model: "Model", given: Given, started: "Launch", stated: "Stated") -
         options, said = {**stated.options, "context": length}, (*stated.warnings, reduced)
         return _answer(model, given, started, stated._replace(options=options, warnings=said))
 
-    return Asked(size, reservation, holding, warnings, stated, stored, again)
+    return Asked(size, reservation, holding, warnings, stated, stored, at_most, again)
 
 
 def _draft(name: str, given: Given) -> "Model":

@@ -22,6 +22,8 @@ __all__ = ["app"]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
+_AT_MOST = "the batch is the most that the command allows at once: it starts, and fewer or shorter sequences may fit"
+
 
 @app.command()
 def size(
@@ -66,6 +68,8 @@ def size(
     if shorter is not None and budget is not None:
         asked, fitted = shorter, fit(shorter.size, budget, shorter.holding)
     stored = asked.stored if budget is not None and budget.weights == "auto" else None
+    if asked.at_most and fitted is not None and not fitted.fits:
+        asked = asked._replace(warnings=(*asked.warnings, _AT_MOST))
     said = [*warnings(asked.size.request), *asked.warnings, *fit_warnings(fitted, stored)]
 
     def document() -> dict[str, Value]:

@@ -111,6 +111,7 @@ FLAGS = Flags(
         _flag("kv_unified", "-kvu --kv-unified", env="KV_UNIFIED"),
         _flag("kv_unified", "-no-kvu --no-kv-unified", env="NO_KV_UNIFIED", constant=False),
         _flag("split_mode", "-sm --split-mode", word, "SPLIT_MODE"),
+        _flag("parts", "-ts --tensor-split", word, "TENSOR_SPLIT"),
         _flag("fit", "-fit --fit", _on, "FIT"),
         _flag("rope_scaling", "--rope-scaling", word, "ROPE_SCALING_TYPE"),
         _flag("rope_scale", "--rope-scale --rope-freq-scale", word, "ROPE_SCALE ROPE_FREQ_SCALE"),
@@ -190,12 +191,21 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         options |= {"context": n_ctx // sequences, "batch": sequences}
         fitted = version.context == 0 and "n_ctx" not in values and "per_slot" not in values and values.get("fit", True)
         knobs |= {**told, "n_ctx": n_ctx, "fitted": fitted}
+    if (devices := _devices(values)) > 1:
+        options["pp"] = devices
     drafts, warnings = _drafts(values, model, version)
     if values.get("flash_attn") == _BARE and version.flash == "auto":  # pull request 15434: no switch any more
         warnings += ("-fa: expected on, off or auto behind it, without which llama.cpp does not start: on is used",)
     if "override" in values:
         warnings += ("--override-kv: may change the cache, and was not looked at",)
     return Asked(options, knobs | drafts, warnings=warnings)
+
+
+def _devices(values: Mapping[str, Any]) -> int:
+    """Equal devices that have layers of their own; 1 where -ts does not say so. Zeros are no shares."""
+    parts = re.split("[,/]+", str(values.get("parts", "")))
+    equal = len(set(parts)) == 1 and re.fullmatch("[0.]*", parts[0]) is None
+    return len(parts) if equal and values.get("split_mode", "layer") == "layer" else 1
 
 
 def _types(values: Mapping[str, Any], model: Model) -> dict[str, object]:

@@ -9,7 +9,7 @@ _WORDS = """
     -a -bf -C -Cb -Cbd -Cd -cd -cms -co -cpent -Cr -cram -Crb -Crbd -Crd -ctxcp -decay-epochs -dev -devd -dr -dt -epochs
     -f -fitc -fitp -fitt -gan -gaw -hffv -hfrv -hft -hfv -j -jf -l -lcd -lcs -ld -lm -lr -lr-min -lv -lzm -mg -mm
     -mmdev -mmu -mv -n -ncffn -ncmoe -ncmoed -ngl -ngld -npl -npp -ns -ntg -o -ofreq -opt -ot -otd -p -ps -ptc -r
-    -rea -s -sps -sys -sysf -t -tb -tbd -td -to -ts -val-split -wd --adaptive-decay --adaptive-target --alias --api-key
+    -rea -s -sps -sys -sysf -t -tb -tbd -td -to -val-split -wd --adaptive-decay --adaptive-target --alias --api-key
     --api-key-file --api-prefix --attention --audio --binary-file --cache-ram --cache-reuse --chat-template
     --chat-template-file --chat-template-kwargs --checkpoint-every-n-tokens --checkpoint-min-step --chunk
     --chunk-separator --chunk-size --chunks --cls-separator --color --context-file --control-vector
@@ -46,7 +46,7 @@ _WORDS = """
     --spec-ngram-mod-n-match --spec-ngram-mod-n-max --spec-ngram-mod-n-min --spec-ngram-simple-min-hits
     --spec-ngram-simple-size-m --spec-ngram-simple-size-n --spec-ngram-size-m --spec-ngram-size-n --spec-replace
     --spec-synth-len --spec-synth-rates --sse-ping-interval --ssl-cert-file --ssl-key-file --swa-checkpoints
-    --system-prompt --system-prompt-file --tags --temp --temperature --tensor-filter --tensor-split --threads
+    --system-prompt --system-prompt-file --tags --temp --temperature --tensor-filter --threads
     --threads-batch --threads-batch-draft --threads-draft --threads-http --timeout --tools --tools-runtime --top-k
     --top-n-sigma --top-nsigma --top-p --tts-lang --tts-speaker-file --typical --typical-p --ui-config --ui-config-file
     --val-split --verbosity --video --video-ffmpeg-dir --video-fps --video-timestamp-interval --webui-config

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from kvcalc import dtypes
+from kvcalc.deployment import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.engines._overrides import known, limit, parse_object
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.fitting import Share
@@ -10,8 +11,9 @@ from kvcalc.flags import Flag, Flags, Image, Read, word
 from kvcalc.model import Model
 from kvcalc.reserving import Asked, model_flag
 from kvcalc.units import parse_integer
+from kvcalc.weights import loaded_as_fp8
 
-__all__ = ["FLAGS", "asked", "integer", "model_of"]
+__all__ = ["FLAGS", "asked", "integer", "model_of", "start"]
 
 # Flags that cannot change the cache.
 _SWITCHES = """
@@ -117,7 +119,7 @@ _WORDS = """
     prefill-decode-interval-min-bs prefill-delayer-forward-passes-buckets prefill-delayer-max-delay-ms
     prefill-delayer-max-delay-passes prefill-delayer-queue-min-ratio prefill-delayer-token-usage-low-watermark
     prefill-delayer-wait-seconds-buckets prefill-kv-cache-dequant-dtype prefill-max-requests
-    priority-scheduling-preemption-threshold prompt-tokens-buckets qsa-indexer-dtype quantization
+    priority-scheduling-preemption-threshold prompt-tokens-buckets qsa-indexer-dtype
     quantization-param-path radix-cache-backend radix-eviction-policy radix-eviction-policy-config random-seed
     remote-instance-weight-loader-backend remote-instance-weight-loader-seed-instance-ip
     remote-instance-weight-loader-seed-instance-service-port
@@ -173,6 +175,7 @@ FLAGS = Flags(
         Flag("overrides", ("--json-model-override-args",), parse_object),
         Flag("kv_dtype", ("--kv-cache-dtype",), _kv_dtype),
         Flag("dtype", ("--dtype",), word),
+        Flag("quantization", ("--quantization",), word),
         Flag("utilization", ("--mem-fraction-static",), Share.parse),
         Flag("page_size", ("--page-size",), parse_integer),
         Flag("max_total_tokens", ("--max-total-tokens",), parse_integer),
@@ -204,7 +207,9 @@ FLAGS = Flags(
 )  # fmt: skip
 
 _OPTIONS = ("tp", "pp", "dp", "dcp", "context")
-_APART = ("model", "utilization", "kv_dtype", "dtype", "overrides", "dp_attention", "attention_dp", *_OPTIONS)
+_APART = (
+    "model", "utilization", "kv_dtype", "dtype", "quantization", "overrides", "dp_attention", "attention_dp", *_OPTIONS,
+)  # fmt: skip
 
 
 def asked(program: str, read: Read, model: Model) -> Asked:
@@ -236,6 +241,8 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         knobs,
         utilization=utilization if isinstance(utilization, Share) else None,
         draft=draft if isinstance(draft, str) and algorithm in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE") else None,
+        sequences=integer(knobs.get("max_running_requests")),
+        loaded=loaded_as_fp8(model) if values.get("quantization") == "fp8" else None,
     )
 
 
@@ -274,3 +281,30 @@ def model_of(program: str, read: Read) -> str | None:
 def integer(value: object) -> int | None:
     """A setting that is a number, if it was given."""
     return value if isinstance(value, int) else None
+
+
+# The choices of --kv-cache-dtype in `arg_groups/fields/model.py`: its fp8 has two names.
+_CACHE = {"bf16": "bf16", "fp8": "fp8_e4m3", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2"}
+
+
+def start(start: Start) -> tuple[str, ...]:
+    """`sglang.launch_server`. --max-running-requests is for each replica: it is divided with dp attention alone
+    (`model_executor/pool_configurator.py`). That, and a split context, have no rule here.
+    """
+    layout = start.layout
+    if layout.dcp > 1:
+        raise KvcalcError("--dcp: what sglang counts and logs of a split context was not read", "leave it out")
+    spread = (("--tp-size", layout.tp), ("--pp-size", layout.pp), ("--dp-size", layout.dp))
+    return (
+        *("python", "-m", "sglang.launch_server", "--model-path", model_word(start)),
+        *words_of((flag, size) for flag, size in spread if size > 1),
+        *words_of(
+            (
+                ("--context-length", start.context),
+                ("--max-running-requests", start.sequences),
+                ("--kv-cache-dtype", format_word(start, _CACHE, "sglang")),
+                ("--quantization", weights_word(start, {"fp8": "fp8"}, "sglang")),
+                ("--mem-fraction-static", share_word(start.utilization)),
+            )
+        ),
+    )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from kvcalc import dtypes
+from kvcalc.deployment import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.engines._overrides import known, limit, parse_object
 from kvcalc.engines._vllm_formats import PACKED
 from kvcalc.errors import KvcalcError, shown
@@ -14,8 +15,9 @@ from kvcalc.flags import Flag, Flags, Image, Read, word
 from kvcalc.model import Model
 from kvcalc.reserving import Asked, model_flag
 from kvcalc.units import parse_integer
+from kvcalc.weights import loaded_as_fp8
 
-__all__ = ["FLAGS", "asked", "model_of"]
+__all__ = ["FLAGS", "asked", "model_of", "start"]
 
 # Flags of 0.33, and a few that older releases had, that cannot change the cache.
 _SWITCHES = """
@@ -44,7 +46,7 @@ _SWITCHES = """
 """
 _WORDS = """
     runner convert tokenizer tokenizer-mode seed hf-config-path allowed-local-media-path allowed-media-domains
-    revision code-revision tokenizer-revision quantization quantization-config max-logprobs logprobs-mode
+    revision code-revision tokenizer-revision quantization-config max-logprobs logprobs-mode
     served-model-name config-format hf-token pooler-config generation-config override-generation-config
     sleep-mode-backend sleep-preserve-parameter-names model-impl logits-processors io-processor-plugin
     renderer-num-workers load-format download-dir safetensors-load-strategy safetensors-prefetch-num-threads
@@ -196,6 +198,7 @@ FLAGS = Flags(
         Flag("dcp", ("--decode-context-parallel-size", "-dcp"), parse_integer),
         Flag("dtype", ("--dtype",), word),
         Flag("kv_dtype", ("--kv-cache-dtype",), _kv_dtype),
+        Flag("quantization", ("--quantization", "-q"), word),
         Flag("kv_memory", ("--kv-cache-memory-bytes", "--kv-cache-memory"), size),
         Flag("utilization", ("--gpu-memory-utilization", "--device-memory-utilization"), Share.parse),
         Flag("block_size", ("--block-size",), parse_integer),
@@ -229,7 +232,7 @@ FLAGS = Flags(
         *_switch("windows", "disable-sliding-window", off=True),
     ),
     words=frozenset(f"--{name}" for name in _WORDS.split())
-    | {"-q", "-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc", "-cc", "-ac"},
+    | {"-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc", "-cc", "-ac"},
     switches=frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-"))
     | {"-dph", "-dpe", "-dpm", "-ep"},
     underscores=True,
@@ -239,6 +242,7 @@ FLAGS = Flags(
 )
 
 _OPTIONS = ("tp", "pp", "dp", "dcp")
+_FP8 = ("fp8", "fp8_per_tensor", "fp8_per_block", "fp8_per_channel")  # made of 16 bits (`config/quantization.py`)
 _DTYPES = {"half": "fp16", "float16": "fp16", "bfloat16": "bf16", "float": "fp32", "float32": "fp32"}
 _SETTINGS = (
     "block_size", "max_num_seqs", "max_num_batched_tokens", "num_gpu_blocks", "backend", "mamba_cache_mode",
@@ -275,12 +279,15 @@ def asked(program: str, read: Read, model: Model) -> Asked:
     elif computed != "auto" and model.kv_dtype is None:
         options["kv_dtype"] = _DTYPES[computed]
     utilization, memory = values.get("utilization"), values.get("kv_memory")
+    sequences = values.get("max_num_seqs")
     return Asked(
         options,
         knobs,
         utilization=utilization if isinstance(utilization, Share) else None,
         kv_memory=memory if isinstance(memory, int) else None,
         draft=draft,
+        sequences=sequences if isinstance(sequences, int) else None,
+        loaded=loaded_as_fp8(model) if values.get("quantization") in _FP8 else None,
     )
 
 
@@ -317,3 +324,33 @@ def model_of(program: str, read: Read) -> str | None:
     if program.startswith("vllm serve") and read.others:
         return read.others[0]
     return model_flag(program, read)
+
+
+# CacheDType in `config/cache.py`.
+_CACHE = {
+    "fp16": "float16", "bf16": "bfloat16", **{name: name for name in ("fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4", *PACKED)}
+}  # fmt: skip
+
+
+def start(start: Start) -> tuple[str, ...]:
+    """`vllm serve`. --max-num-seqs is for each replica, since each has a scheduler of its own (`v1/engine/core.py`)."""
+    layout = start.layout
+    spread = (
+        ("--tensor-parallel-size", layout.tp),
+        ("--pipeline-parallel-size", layout.pp),
+        ("--data-parallel-size", layout.dp),
+        ("--decode-context-parallel-size", layout.dcp),
+    )
+    return (
+        *("vllm", "serve", model_word(start)),
+        *words_of((flag, size) for flag, size in spread if size > 1),
+        *words_of(
+            (
+                ("--max-model-len", start.context),
+                ("--max-num-seqs", start.sequences),
+                ("--kv-cache-dtype", format_word(start, _CACHE, "vllm")),
+                ("--quantization", weights_word(start, {"fp8": "fp8"}, "vllm")),
+                ("--gpu-memory-utilization", share_word(start.utilization)),
+            )
+        ),
+    )

@@ -8,8 +8,9 @@ from kvcalc.engines._llama_caches import DRAFT_CONTEXT, DRAFT_LAYERS, Kept, keep
 from kvcalc.engines._llama_context import MOST_SEQUENCES, Context, context_of
 from kvcalc.engines._llama_flags import FLAGS, asked, model_of, stored
 from kvcalc.engines._llama_log import log_lines
+from kvcalc.engines._llama_start import start
 from kvcalc.engines._llama_versions import VERSIONS
-from kvcalc.engines._spread import without_tp
+from kvcalc.engines._spread import restaged, without_tp
 from kvcalc.model import Attention, Indexer, Latent
 from kvcalc.reserving import Engine, Held, Plan, Question, held
 
@@ -22,6 +23,8 @@ _FORMATS = ("fp32", "fp16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q
 def plan(question: Question) -> Plan:
     """What one context reserves. The devices that hold the layers (-ngl, -ts) do not change the sum."""
     without_tp(question, "llama.cpp")
+    if question.request.layout.pp > 1:
+        question = restaged(question, _devices(question))
     context = context_of(question)
     kept = [keep(each, context) for each in held(question)]
     if context.arch in DRAFTS_CACHED and question.request.facts.gguf:  # a file's own draft layers
@@ -44,6 +47,14 @@ def plan(question: Question) -> Plan:
         holds=(lambda _: False) if aborts else None,
         most_sequences=1 if alone else None,
     )
+
+
+def _devices(question: Question) -> list[int]:
+    """Layers on each of pp equal devices: the output counts as one more layer, on the last (src/llama-model.cpp)."""
+    model, pp = question.request.facts, question.request.layout.pp
+    every = len(model.layers) + len(model.draft) + 1
+    stages = Counter(layer * pp // every for layer in range(len(model.layers)))
+    return [stages[stage] for stage in range(pp)]
 
 
 def _draft_layers(question: Question) -> Iterator[Held]:
@@ -95,4 +106,6 @@ def _facts(question: Question, kept: list[Kept], context: Context) -> tuple[str,
     return tuple(found)
 
 
-ENGINE = Engine("llama.cpp", VERSIONS, plan, _FORMATS, FLAGS, asked, model_of, MOST_SEQUENCES, stored=stored)
+ENGINE = Engine(
+    "llama.cpp", VERSIONS, plan, _FORMATS, FLAGS, asked, model_of, MOST_SEQUENCES, stored=stored, start=start
+)

@@ -6,7 +6,7 @@ Source: SGLang 0.5.23, `srt/model_executor/pool_configurator.py` and `srt/mem_ca
 from typing import NamedTuple
 
 from kvcalc.engines._sglang_cells import draft_layers, state_bytes, token_bytes, windowed
-from kvcalc.engines._sglang_flags import FLAGS, asked, integer, model_of
+from kvcalc.engines._sglang_flags import FLAGS, asked, integer, model_of, start
 from kvcalc.engines._sglang_memory import utilization
 from kvcalc.engines._sglang_pool import Pool, pool_of
 from kvcalc.engines._spread import restaged
@@ -150,4 +150,6 @@ ENGINE = Engine(
     overhead=(3 * 2**30 // 10, 15 * 2**30 // 10),
     one_format=True,
     block="page_size",
+    start=start,
+    replicates=True,
 )

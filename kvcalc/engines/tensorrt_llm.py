@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvcalc import dtypes
+from kvcalc.deployment import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.engines._overrides import parse_object
 from kvcalc.errors import KvcalcError
 from kvcalc.explain import cache_name
@@ -152,7 +153,7 @@ def _charge(each: Held, question: Question, block: int) -> Charge:
 
 # Flags that cannot change the cache.
 _WORDS = """
-    host port backend log_level max_batch_size max_beam_width max_num_tokens ep_size gpus_per_node
+    host port backend log_level max_beam_width max_num_tokens ep_size gpus_per_node
     num_postprocess_workers reasoning_parser tool_parser tokenizer custom_tokenizer
     metadata_server_config_file server_role served_model_name
 """
@@ -167,6 +168,7 @@ FLAGS = Flags(
         Flag("kv_dtype", ("--kv_cache_dtype", "--kv-cache-dtype"), word),
         Flag("utilization", ("--kv_cache_free_gpu_memory_fraction", "--free_gpu_memory_fraction"), Share.parse),
         Flag("second_manager", ("--use_kv_cache_manager_v2",)),
+        Flag("max_batch_size", ("--max_batch_size", "--max-batch-size"), parse_integer),
         Flag("tokens_per_block", ("--tokens_per_block", "--tokens-per-block"), parse_integer),
         Flag("attention_dp", ("--enable_attention_dp",)),
         Flag("cache", ("--kv_cache_config",), parse_object, fields=True),
@@ -185,7 +187,7 @@ _OPTIONS = ("context", "tp", "pp", "kv_dtype")
 def asked(program: str, read: Read, model: Model) -> Asked:
     """Options of ours under their names, the rest as its own settings. The model's limit is the default length."""
     values = {**read.values, **_cache_settings(read.values.get("cache"))}
-    utilization = values.pop("utilization", None)
+    utilization, sequences = values.pop("utilization", None), values.pop("max_batch_size", None)
     for key, name in (("drafts", "speculative_config"), ("sparse", "sparse_attention_config")):
         if values.pop(key, None):
             raise KvcalcError(f"--{name}: what it adds to the cache was not read", "leave it out")
@@ -196,11 +198,16 @@ def asked(program: str, read: Read, model: Model) -> Asked:
     ranks = options.get("tp", 1)
     if knobs.get("attention_dp") and isinstance(ranks, int) and ranks > 1:  # resource_manager.py: tp_size is 1
         options["tp"], options["dp"] = 1, ranks
-    return Asked(options, knobs, utilization=utilization if isinstance(utilization, Share) else None)
+    return Asked(
+        options,
+        knobs,
+        utilization=utilization if isinstance(utilization, Share) else None,
+        sequences=sequences if isinstance(sequences, int) else None,
+    )
 
 
 # kv_cache_config of llmapi/llm_args.py: our keys of its fields, and what cannot change the size of the pool's blocks.
-_CACHE = {
+_CACHE_FIELDS = {
     "dtype": "kv_dtype",
     "tokens_per_block": "tokens_per_block",
     "free_gpu_memory_fraction": "utilization",
@@ -219,9 +226,9 @@ def _cache_settings(given: object) -> dict[str, object]:
         what = f"kv_cache_config: {name}"
         if value is None or name in _HARMLESS:
             continue
-        if name not in _CACHE:
+        if name not in _CACHE_FIELDS:
             raise KvcalcError(f"{what}: its effect on the cache was not read", "leave it out")
-        key = _CACHE[name]
+        key = _CACHE_FIELDS[name]
         if key == "utilization":
             found[key] = Share.parse(str(value), what)
         elif key == "tokens_per_block":
@@ -249,6 +256,29 @@ def utilization(question: Question, vram: int) -> Share:  # noqa: ARG001 - one s
     return question.version.utilization
 
 
+_CACHE = {"fp8": "fp8", "fp8_e4m3": "fp8", "nvfp4": "nvfp4"}  # --kv_cache_dtype, pull request 11487
+
+
+def start(start: Start) -> tuple[str, ...]:
+    """`trtllm-serve`, for one replica: it has no flag for more of them. Weights are as the checkpoint has them."""
+    layout = start.layout
+    if layout.dcp > 1:
+        raise KvcalcError("--dcp: trtllm-serve has no flag that splits the context of decoding", "leave it out")
+    weights_word(start, {}, "tensorrt-llm")
+    return (
+        *("trtllm-serve", model_word(start)),
+        *words_of((flag, size) for flag, size in (("--tp_size", layout.tp), ("--pp_size", layout.pp)) if size > 1),
+        *words_of(
+            (
+                ("--max_seq_len", start.context),
+                ("--max_batch_size", start.sequences),
+                ("--kv_cache_dtype", format_word(start, _CACHE, "tensorrt-llm")),
+                ("--kv_cache_free_gpu_memory_fraction", share_word(start.utilization)),
+            )
+        ),
+    )
+
+
 ENGINE = Engine(
     "tensorrt-llm",
     VERSIONS,
@@ -263,4 +293,5 @@ ENGINE = Engine(
     of_rest=True,
     one_format=True,
     block="tokens_per_block",
+    start=start,
 )

@@ -104,4 +104,6 @@ ENGINE = Engine(
     overhead=(_LEAST_OVERHEAD, _MOST_OVERHEAD),
     one_format=True,
     block="block_size",
+    start=flags.start,
+    replicates=True,
 )

@@ -77,7 +77,7 @@ def _named(names: tuple[str, ...]) -> tuple[Model, str | None]:
 
 def check_log(stream: BinaryIO, spoken: Sequence[Spoken], wanted: Wanted, file: str) -> Log:
     """Read a log and check it. Raises KvcalcError where nothing in it can be compared."""
-    reading = runs_of(marked_lines(stream, marks_of(spoken)), spoken)
+    reading = runs_of(marked_lines(stream, marks_of(spoken), file), spoken)
     warnings = ["the log has more such lines than one of an engine has: the first of them were read"] * reading.cut
     checked, refused = [], []
     names = _Names()

@@ -9,7 +9,10 @@ import codecs
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import BinaryIO, NamedTuple
+
+from kvcalc.logs.packed import pieces
 
 __all__ = ["LONGEST_LINE", "MOST_LINES", "MarkedLine", "Marks", "marked_lines"]
 
@@ -39,7 +42,7 @@ class Marks(NamedTuple):
     facts: Sequence[str]
 
 
-def marked_lines(stream: BinaryIO, marks: Marks) -> Iterator[MarkedLine]:
+def marked_lines(stream: BinaryIO, marks: Marks, file: str = "the log") -> Iterator[MarkedLine]:
     """The lines that hold one of `marks`, unwrapped. At most MOST_LINES, each cut at LONGEST_LINE bytes.
 
     Facts count in the first part of a log and behind each start.
@@ -47,7 +50,7 @@ def marked_lines(stream: BinaryIO, marks: Marks) -> Iterator[MarkedLine]:
     starts, counts, facts = ([mark.encode() for mark in each] for each in marks)
     everything = (*marks.starts, *marks.counts, *marks.facts)
     left, near = MOST_LINES, _NEAR
-    for first, block in _blocks(stream):
+    for first, block in _blocks(_utf8(pieces(stream, _PIECE, file))):
         near = _NEAR if any(mark in block for mark in starts) else near - 1
         wanted = (*starts, *counts, *facts) if near > 0 else counts  # without a start, nothing of it is here
         for number, line in _candidates(block, wanted, first):
@@ -57,10 +60,10 @@ def marked_lines(stream: BinaryIO, marks: Marks) -> Iterator[MarkedLine]:
             yield MarkedLine(number, _ESCAPED.sub("", _unwrapped(line.decode("utf-8", "replace"), everything)))
 
 
-def _blocks(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+def _blocks(log: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     """Whole lines, some at a time, with the number of the first. Of a line without an end, its beginning."""
     number, rest, cut = 1, b"", False
-    for piece in _utf8(stream):
+    for piece in log:
         end = piece.rfind(b"\n") + 1
         if not end:
             rest = (rest + piece)[:LONGEST_LINE] if not cut else rest
@@ -74,18 +77,16 @@ def _blocks(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
         yield number, _without_colours(rest)
 
 
-def _utf8(stream: BinaryIO) -> Iterator[bytes]:
+def _utf8(log: Iterator[bytes]) -> Iterator[bytes]:
     """The log in UTF-8. PowerShell writes what programs print in UTF-16."""
-    first = stream.read(_PIECE)
+    first = next(log, b"")
     if first[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         yield first
-        yield from iter(lambda: stream.read(_PIECE), b"")
+        yield from log
         return
     decode = codecs.getincrementaldecoder("utf-16")("replace").decode
-    piece = first
-    while piece:
+    for piece in chain((first,), log):
         yield decode(piece).encode("utf-8", "replace")
-        piece = stream.read(_PIECE)
 
 
 def _without_colours(block: bytes) -> bytes:

@@ -188,7 +188,9 @@ def test_cells_with_drafts_and_formats(preset: str, flags: str, options: dict[st
 @pytest.mark.parametrize(
     ("preset", "flags", "words"),
     [
-        ("deepseek-v3", "--enable-dp-attention", "--enable-dp-attention"),
+        ("llama3.1-8b", "--tp 8 --attn-dp-size 3", "3 does not divide --tp-size 8"),
+        ("llama3.1-8b", "--tp 8 --attn-cp-size 2", "--attn-cp-size"),
+        ("llama3.1-8b", "--kv-cache-dtype nvfp4", "--kv-cache-dtype"),
         ("deepseek-v3", "--tp 8 --dcp-size 2", "--dcp"),
         ("llama3.1-8b", "--speculative-algorithm EAGLE3 --speculative-draft-model-path x/y", "layers of the draft"),
         ("llama3.1-8b", "--speculative-algorithm DFLASH", "DFLASH"),
