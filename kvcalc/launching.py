@@ -182,7 +182,7 @@ def _expanded(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
 
 def _respelled(words: list[str], flags: Flags, *, here: bool) -> tuple[list[str], list[str]]:
     """The words with what files of flags say, and with objects whole; and warnings of files that were not read."""
-    if not flags.config and not any(flag.fields for flag in flags.flags):
+    if not words or not (flags.config or any(flag.fields for flag in flags.flags)):
         return words, []
     from kvcalc.spelling import joined, with_files
 

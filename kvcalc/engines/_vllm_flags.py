@@ -12,7 +12,7 @@ from kvcalc.engines._vllm_formats import PACKED
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.fitting import Share
 from kvcalc.flags import Flag, Flags, Image, Read, word
-from kvcalc.model import Model
+from kvcalc.model import Attention, Model
 from kvcalc.reserving import Asked, model_flag
 from kvcalc.units import parse_integer
 from kvcalc.weights import loaded_as_fp8
@@ -73,7 +73,7 @@ _WORDS = """
     long-prefill-token-threshold scheduling-policy scheduler-cls watermark prefill-schedule-interval
     stream-interval cudagraph-capture-sizes max-cudagraph-capture-size ir-op-priority moe-backend linear-backend
     sparse-indexer-topk-backend watermark-config diffusion-config kv-events-config ec-transfer-config
-    ec-manager-config compilation-config attention-config engram-config reasoning-config kernel-config
+    ec-manager-config compilation-config engram-config reasoning-config kernel-config
     additional-config structured-outputs-config aux-output-config profiler-config watchdog-config
     optimization-level performance-mode weight-transfer-config shutdown-timeout kda-decode-backend chat-template
     chat-template-content-format default-chat-template-kwargs reasoning-effort-map response-role
@@ -138,6 +138,28 @@ def _kv_dtype(text: str, what: str) -> str:
             f"one of {', '.join((*_PLAIN, *PACKED))}",
         )
     return name
+
+
+def _attention(text: str, what: str) -> str:
+    """The kernels that `--attention-config` names. HiSparse keeps part of the cache in the host's memory."""
+    found = parse_object(text, what)
+    if found.get("hisparse_config") is not None:
+        raise KvcalcError(f"{what}: hisparse_config: its pools in the host's memory have no rule here", "leave it out")
+    return str(found.get("backend") or "")
+
+
+def _layout(text: str, what: str) -> str:
+    """Layouts with the block outermost pack pages of several sizes (`v1/core/kv_cache_planning.py`)."""
+    if text.upper().startswith("B"):
+        raise KvcalcError(f"{what}: a layout with the block outermost groups layers by another rule", "leave it out")
+    return text
+
+
+def _latents(text: str, what: str) -> bool:
+    """Without kernels for latents every head is cached, which no preset of such a model describes."""
+    if text.strip() not in ("", "0"):
+        raise KvcalcError(f"{what}: the heads of a latent model in full have no rule here", "leave it out")
+    return False
 
 
 def _connector(text: str, what: str) -> bool:
@@ -206,6 +228,9 @@ FLAGS = Flags(
         Flag("max_num_batched_tokens", ("--max-num-batched-tokens",), size),
         Flag("num_gpu_blocks", ("--num-gpu-blocks-override",), parse_integer),
         Flag("backend", ("--attention-backend",), word),
+        Flag("attention", ("--attention-config", "-ac"), _attention, fields=True),
+        Flag("layout", (), _layout, env=("VLLM_KV_CACHE_LAYOUT",)),
+        Flag("whole_heads", (), _latents, env=("VLLM_MLA_DISABLE",)),
         Flag("mamba_cache_mode", ("--mamba-cache-mode",), word),
         Flag("mamba_cache_dtype", ("--mamba-cache-dtype",), word),
         Flag("mamba_ssm_cache_dtype", ("--mamba-ssm-cache-dtype",), word),
@@ -232,7 +257,7 @@ FLAGS = Flags(
         *_switch("windows", "disable-sliding-window", off=True),
     ),
     words=frozenset(f"--{name}" for name in _WORDS.split())
-    | {"-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc", "-cc", "-ac"},
+    | {"-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc", "-cc"},
     switches=frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-"))
     | {"-dph", "-dpe", "-dpm", "-ep"},
     underscores=True,
@@ -258,10 +283,11 @@ def asked(program: str, read: Read, model: Model) -> Asked:
     options = {name: values[name] for name in _OPTIONS if name in values}
     knobs = {name: values[name] for name in _SETTINGS if name in values}
     draft = _drafted(values, knobs)
-    limited = limit(values.get("overrides"), "--hf-overrides", "--max-model-len", stated="context" in values)
+    if values.get("attention"):
+        knobs.setdefault("backend", values["attention"])
     if values.get("connectors") is False:
         knobs.setdefault("hybrid", False)
-    context = values.get("context", limited or "max" if program and (limited or model.max_context) else None)
+    context = _context(values, program, model)
     if context == AUTO:
         context, knobs["auto_length"] = "max", True
     if context is not None:
@@ -289,6 +315,21 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         sequences=sequences if isinstance(sequences, int) else None,
         loaded=loaded_as_fp8(model) if values.get("quantization") in _FP8 else None,
     )
+
+
+def _context(values: Mapping[str, object], program: str, model: Model) -> object:
+    """The length that is stated; that of a command is the limit of the model, or of keys that replace it."""
+    limited = limit(values.get("overrides"), "--hf-overrides", "--max-model-len", stated="context" in values)
+    window = _shortest(model) if values.get("windows") is False and program else None
+    if window:
+        limited = min(window, limited or window)  # `_get_and_verify_max_len`
+    return values.get("context", limited or "max" if program and (limited or model.max_context) else None)
+
+
+def _shortest(model: Model) -> int | None:
+    """The window to which a model without windows is cut."""
+    spans = [c.span for c in model.distinct_caches if isinstance(c, Attention) and c.reach == "sliding" and c.span]
+    return min([*spans, *([model.max_context] if model.max_context else [])], default=None) if spans else None
 
 
 # Methods whose draft has layers of its own, which vLLM lists behind the model's: of EAGLE's kinds or of any model.

@@ -45,6 +45,15 @@ def answer(capsys: pytest.CaptureFixture[str], key: str, *words: str) -> object:
             '"kv_connector_extra_config":{"connectors":[{"kv_connector":"LMCacheConnectorV1"}]}}'),
             873_808,
         ),
+        # envs.py of 0.33.0: chunks are managed by default. Groups of 12 layers of 65,536 B a block: 54,613 blocks in
+        # 40 GiB, of which a sequence takes 65,536, and 3 x 1,536 for a chunk of 8,192 tokens with 16,384 in flight
+        ("vllm serve meta-llama/Llama-4-Scout-17B-16E-Instruct --max-model-len 1M", 54_613 * 2**20 // 70_144),
+        ("vllm serve meta-llama/Llama-4-Scout-17B-16E-Instruct --max-model-len 1M --disable-hybrid-kv-cache-manager",
+         218_448),
+        (
+            "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE=0 vllm serve meta-llama/Llama-4-Scout-17B-16E-Instruct",
+            218_448,
+        ),
         # a second model: 16 layers of 8 heads x 128 x 2 B more, 16 x 32,768 = 524,288 B a block of 16 tokens beside
         # 2,097,152: 16,384 blocks
         (f'vllm serve {LLAMA} -sc {{"model":"meta-llama/Llama-3.2-1B","num_speculative_tokens":3}}', 262_144),
@@ -89,6 +98,10 @@ def test_flags_count_as_the_engine_takes_them(capsys: pytest.CaptureFixture[str]
         (f'vllm serve {LLAMA} -sc {{"method":"mtp","num_speculative_tokens":true}}', "expected a number"),
         (f'vllm serve {LLAMA} -sc {{"method":"eagle3","model":"/no/head","num_speculative_tokens":3}}',
          "the draft model: /no/head"),
+        (f"vllm serve {LLAMA} --block-size 17", "--block-size: vllm's kernels take multiples of 16"),
+        (f"vllm serve {LLAMA} --attention-config.hisparse_config.x 1", "hisparse_config"),
+        (f"VLLM_KV_CACHE_LAYOUT=BLHNC vllm serve {LLAMA}", "VLLM_KV_CACHE_LAYOUT"),
+        ("VLLM_MLA_DISABLE=1 vllm serve deepseek-ai/DeepSeek-V3", "VLLM_MLA_DISABLE"),
         (f"trtllm-serve {LLAMA} --kv_cache_config.max_tokens 4096", "kv_cache_config: max_tokens"),
         (f"trtllm-serve {LLAMA} --speculative_config.decoding_type MTP", "--speculative_config"),
     ],
@@ -143,6 +156,23 @@ def test_a_replaced_limit_is_the_length(capsys: pytest.CaptureFixture[str]) -> N
     words = ("--", "vllm", "serve", LLAMA, "--hf-overrides", '{"max_position_embeddings": 262144}')
     assert answer(capsys, "request.context", *GIB40, *words) == 262_144
     assert answer(capsys, "request.context", *GIB40, *words, "--max-model-len", "8K") == 8192
+
+
+def test_windows_that_are_off_cut_the_length(capsys: pytest.CaptureFixture[str]) -> None:
+    """`_get_and_verify_max_len`: Gemma 3's windows are 1,024 tokens, and the server starts with that length."""
+    words = ("--", "vllm", "serve", "google/gemma-3-27b-it", "--disable-sliding-window")
+    assert answer(capsys, "request.context", *GIB40, *words) == 1024
+
+
+def test_kernels_that_are_named_in_an_object(capsys: pytest.CaptureFixture[str]) -> None:
+    """CUTLASS's blocks for latents have 128 tokens, wherever they are named."""
+    for words in (
+        "-ac.backend CUTLASS_MLA",
+        "--attention-config.backend=CUTLASS_MLA",
+        "--attention-backend CUTLASS_MLA",
+    ):
+        command = f"vllm serve deepseek-ai/DeepSeek-V3 {words}"
+        assert answer(capsys, "engine.block_size", *GIB40, "--", *command.split()) == 128
 
 
 def test_a_length_that_is_left_to_vllm_fits(capsys: pytest.CaptureFixture[str]) -> None:
