@@ -14,7 +14,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
 from kvcalc.formula import recurrent_state
 from kvcalc.model import Attention, Cache, Indexer, Latent, Recurrent, Shared
-from kvcalc.reserving import Held, Question
+from kvcalc.reserving import Held, Question, held
 
 __all__ = [
     "Cell",
@@ -22,6 +22,7 @@ __all__ = [
     "draft_layers",
     "formats",
     "page_of",
+    "placed",
     "ratio_of",
     "slots_of",
     "state_bytes",
@@ -68,6 +69,23 @@ class Cell(NamedTuple):
     draft: int = 0
 
 
+def placed(question: Question) -> list[Held]:
+    """The caches as the pools count them: every attention layer has its place, also where it shares another's keys and
+    values or was pruned away (`layer_setup.py`: end_layer - start_layer; `model_config.py`: get_hybrid_layer_ids).
+    """
+    parts = held(question)
+    own = next((each.cache for each in parts if isinstance(each.cache, Attention) and each.cache.kv_heads), None)
+    made = []
+    for each in parts:
+        cache = each.cache.of if isinstance(each.cache, Shared) else each.cache
+        if isinstance(cache, Attention) and not cache.kv_heads and own:
+            cache = cache._replace(kv_heads=own.kv_heads, k_dim=own.k_dim, v_dim=own.v_dim)
+        if isinstance(each.cache, Shared) and not isinstance(cache, Attention):
+            continue
+        made.append(each._replace(cache=cache))
+    return made
+
+
 def cell_of(parts: list[Held], question: Question) -> Cell:
     """The cell of one stage, the draft's layers with it."""
     ratio = ratio_of(question)
@@ -77,8 +95,6 @@ def cell_of(parts: list[Held], question: Question) -> Cell:
             case Recurrent():
                 both, short = state_bytes(each.cache, question)
                 state, convolution = state + each.copies * both, convolution + each.copies * short
-            case Shared():
-                pass
             case _ if windowed(each.cache, ratio):
                 window += each.copies * token_bytes(each.cache, question)
                 window_k += each.copies * _key_bytes(each.cache, question)

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kvcalc import dtypes
-from kvcalc.engines._sglang_cells import ratio_of, state_bytes, token_bytes, windowed
+from kvcalc.engines._sglang_cells import placed, ratio_of, state_bytes, token_bytes, windowed
 from kvcalc.engines._spread import restaged
 from kvcalc.engines.sglang import stages_of
 from kvcalc.logform import Expected, Found, LogForm, Printed, Run, Said, Variation, line, plain
-from kvcalc.model import Attention, Cache, Recurrent, Shared
-from kvcalc.reserving import Capacity, Plan, Question, held
+from kvcalc.model import Attention, Cache, Recurrent
+from kvcalc.reserving import Capacity, Plan, Question
 
 __all__ = ["FORM"]
 
@@ -94,15 +94,13 @@ def _cells(question: Question) -> list[_Cells]:
     question = restaged(question, stages_of(len(question.placement.layers), question.request.layout.pp))
     stages = [_Cells() for _ in range(question.request.layout.pp)]
     ratio = ratio_of(question)
-    for each in held(question):
+    for each in placed(question):
         cells = stages[each.stage]
         match each.cache:
             case Recurrent():
                 both, conv = state_bytes(each.cache, question)
                 state = cells.state + each.copies * (both - conv)
                 cells = cells._replace(conv=cells.conv + each.copies * conv, state=state)
-            case Shared():
-                pass
             case cache if windowed(cache, ratio):
                 k, v = _token(cache, question)
                 cells = cells._replace(

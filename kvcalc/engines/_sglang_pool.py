@@ -6,12 +6,12 @@ engine counts in GiB as doubles, and so does this.
 
 from typing import NamedTuple
 
-from kvcalc.engines._sglang_cells import Cell, cell_of, draft_layers, formats, page_of, ratio_of, slots_of
+from kvcalc.engines._sglang_cells import Cell, cell_of, draft_layers, formats, page_of, placed, ratio_of, slots_of
 from kvcalc.engines._sglang_flags import integer
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
 from kvcalc.model import Attention, Recurrent
-from kvcalc.reserving import Capacity, Question, held
+from kvcalc.reserving import Capacity, Question
 
 __all__ = ["Pool", "pool_of"]
 
@@ -130,7 +130,7 @@ _TORCH = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.floa
 
 def pool_of(question: Question) -> Pool:
     """The pool of a question, by its flags and SGLang's defaults. Raises KvcalcError where a rule is missing."""
-    knobs, parts = question.knobs, held(question)
+    knobs, parts = question.knobs, placed(question)
     radix = not knobs.get("disable_radix_cache")
     requests, states = integer(knobs.get("max_running_requests")), integer(knobs.get("max_mamba_cache_size"))
     recurrent = any(isinstance(each.cache, Recurrent) for each in parts)

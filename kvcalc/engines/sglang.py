@@ -5,7 +5,7 @@ Source: SGLang 0.5.23, `srt/model_executor/pool_configurator.py` and `srt/mem_ca
 
 from typing import NamedTuple
 
-from kvcalc.engines._sglang_cells import draft_layers, state_bytes, token_bytes, windowed
+from kvcalc.engines._sglang_cells import draft_layers, placed, state_bytes, token_bytes, windowed
 from kvcalc.engines._sglang_flags import FLAGS, asked, integer, model_of, start
 from kvcalc.engines._sglang_memory import utilization
 from kvcalc.engines._sglang_pool import Pool, pool_of
@@ -13,8 +13,8 @@ from kvcalc.engines._spread import restaged
 from kvcalc.errors import KvcalcError
 from kvcalc.explain import cache_name
 from kvcalc.formula import attention_tokens, size
-from kvcalc.model import Attention, Recurrent, Shared
-from kvcalc.reserving import Charge, Engine, Held, Plan, Question, Rule, Step, held
+from kvcalc.model import Attention, Recurrent
+from kvcalc.reserving import Charge, Engine, Held, Plan, Question, Rule, Step
 from kvcalc.units import ceil_div, many
 
 __all__ = ["ENGINE", "stages_of"]
@@ -31,6 +31,9 @@ VERSIONS = (Version("0.5.23"),)
 _REPLICATED = Rule(
     "heads and latents that every rank holds", "max(1, heads // tp) on a rank; a latent is whole on each"
 )
+_PLACE = Rule(
+    "layers that keep nothing have a place in the pool", "layer_setup.py: layers are counted from start to end"
+)
 _FORMAT = Rule(
     "formats of the cache and of states", "pool_configurator.py; states: bf16 convolution, fp32 recurrent state"
 )
@@ -46,7 +49,7 @@ def plan(question: Question) -> Plan:
         raise KvcalcError("--dcp: what sglang counts and logs of a split context was not read", "leave it out")
     question = restaged(question, stages_of(len(question.placement.layers), question.request.layout.pp))
     pool = pool_of(question)
-    parts = [each for each in held(question) if not isinstance(each.cache, Shared)]
+    parts = placed(question)
 
     def holds(budget: int) -> bool:
         counted = pool.counted(budget)
@@ -92,10 +95,8 @@ def _drafts(question: Question, pool: Pool) -> list[Charge]:
     for stage, cell in enumerate(pool.cells):
         own = sum(
             each.copies * token_bytes(each.cache, question)
-            for each in held(question)
-            if each.stage == stage
-            and not isinstance(each.cache, Recurrent | Shared)
-            and not windowed(each.cache, pool.ratio)
+            for each in placed(question)
+            if each.stage == stage and not isinstance(each.cache, Recurrent) and not windowed(each.cache, pool.ratio)
         )
         amount = ranks * question.sequences * tokens * (cell.full - own)
         how = f"{many(question.sequences, 'sequence')} x {tokens:,} tokens x {cell.full - own:,} B"
@@ -113,7 +114,8 @@ def _charge(each: Held, question: Question, pool: Pool) -> Charge:
     request, ranks = question.request, question.request.layout.tp
     times = each.copies * question.sequences * ranks
     tokens = request.context
-    steps = [Step(_REPLICATED, times * size(each.cache, tokens, request.widths, request.encoder_tokens))]
+    local = times * size(each.cache, tokens, request.widths, request.encoder_tokens)
+    steps = [Step(_PLACE if local and not each.exact else _REPLICATED, local)]
     layers = f"{many(each.copies, 'layer')} x {many(question.sequences, 'sequence')}"
     if isinstance(each.cache, Recurrent):
         own = state_bytes(each.cache, question)[0]
