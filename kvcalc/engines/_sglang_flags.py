@@ -29,7 +29,7 @@ _SWITCHES = """
     enable-attn-tp-input-scattered enable-broadcast-mm-inputs-process enable-cache-report
     enable-cp-decode-attn-tp enable-cudagraph-gc enable-custom-logit-processor enable-deepseek-v4-fp4-indexer
     enable-dense-mlp-attn-tp enable-deterministic-inference enable-dp-attention-local-control-broadcast
-    enable-dp-lm-head enable-draft-weights-cpu-backup enable-dsa-cache-layer-split
+    enable-dp-lm-head enable-draft-weights-cpu-backup
     enable-dynamic-batch-tokenizer enable-dynamic-chunking enable-elastic-expert-backup
     enable-encoder-swa-bounded-replay enable-eplb enable-flexkv enable-forward-pass-metrics enable-fp32-lm-head
     enable-fused-moe-sum-all-reduce enable-hicache enable-hierarchical-cache enable-http-worker-reuseport
@@ -146,6 +146,11 @@ _WORDS = """
     weight-cache-mode weight-cache-socket weight-cache-timeout weight-loader-prefetch-num-threads weight-version
 """
 
+# Each puts pools of another shape in place of the plain ones (`kv_cache_configurator.py`).
+_POOLS = (
+    "--enable-hisparse", "--enable-unified-memory", "--enable-dsa-cache-layer-split", "--enable-linear-replayssm",
+    "--enable-linear-replayssm-spec",
+)  # fmt: skip
 _KV = ("auto", "bf16", "bfloat16", "fp8_e4m3", "fp8_e5m2")
 
 
@@ -195,6 +200,7 @@ FLAGS = Flags(
         Flag("disable_radix_cache", ("--disable-radix-cache",)),
         Flag("disable_overlap", ("--disable-overlap-schedule",)),
         Flag("dp_attention", ("--enable-dp-attention",)),
+        *(Flag("pools", (name,), constant=name) for name in _POOLS),
         Flag("whole_windows", ("--disable-hybrid-swa-memory",)),
     ),
     words=frozenset(f"--{name}" for name in _WORDS.split())

@@ -45,6 +45,8 @@ _DRAFT = Rule("draft layers", "pool_configurator.py: as if they were layers of t
 
 def plan(question: Question) -> Plan:
     """SGLang's reservation: pages for each sequence, windows at their ratio, states by slots."""
+    if question.knobs.get("pools"):
+        raise KvcalcError(f"{question.knobs['pools']}: the pools that it makes were not read", "leave it out")
     if question.request.layout.dcp > 1:
         raise KvcalcError("--dcp: what sglang counts and logs of a split context was not read", "leave it out")
     question = restaged(question, stages_of(len(question.placement.layers), question.request.layout.pp))

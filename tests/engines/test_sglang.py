@@ -195,6 +195,8 @@ def test_cells_with_drafts_and_formats(preset: str, flags: str, options: dict[st
     ("preset", "flags", "words"),
     [
         ("llama3.1-8b", "--tp 8 --attn-dp-size 3", "3 does not divide --tp-size 8"),
+        ("deepseek-v3.2", "--enable-hisparse", "--enable-hisparse"),
+        ("llama3.1-8b", "--enable-unified-memory", "--enable-unified-memory"),
         ("llama3.1-8b", "--tp 8 --attn-cp-size 2", "--attn-cp-size"),
         ("llama3.1-8b", "--kv-cache-dtype nvfp4", "--kv-cache-dtype"),
         ("deepseek-v3", "--tp 8 --dcp-size 2", "--dcp"),
