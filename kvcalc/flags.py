@@ -134,7 +134,9 @@ def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: b
     """Pass over a flag that changes nothing, with its word; a warning where that is only assumed."""
     if name in flags.switches:
         return []
-    took = rest.popleft() if rest and not alone and (name in flags.words or not is_flag(rest[0])) else None
+    # argparse takes no word that looks like a flag.
+    takes = rest and not alone and (not is_flag(rest[0]) or (name in flags.words and not flags.abbreviated))
+    took = rest.popleft() if takes else None
     while name in flags.many and rest and not is_flag(rest[0]):
         rest.popleft()
     if name in flags.words:

@@ -17,6 +17,7 @@ __all__ = ["FLAGS", "asked", "integer", "model_of", "start"]
 
 # Flags that cannot change the cache.
 _SWITCHES = """
+    enable-lean-attention enable-lora enable-lora-overlap-loading enable-multimodal enable-quant-communications
     abort-on-priority-when-disabled allow-auto-truncate checkpoint-engine-wait-weights-before-ready
     constrained-json-disable-any-whitespace debug-cuda-graph delete-ckpt-after-loading
     disable-aiter-allreduce-fusion-in-decode disable-aiter-allreduce-fusion-in-prefill disable-attn-tp-gather
@@ -57,6 +58,21 @@ _SWITCHES = """
     trust-request-chat-template use-ray weight-loader-disable-mmap weight-loader-drop-cache-after-load
     weight-loader-prefetch-checkpoints
 """
+# Those that have a --no- form too (argparse.BooleanOptionalAction).
+_EITHER = """
+    mm-enable-dp-encoder speculative-enable-w4a4-mxfp4-megamoe enable-tf32-matmul enable-decoder-swa-bounded-replay
+    enable-fused-qk-norm-rope enable-dsa-fused-indexer ple-offload-embedding experts-shared-outer-loras
+    dcp-replicate-q-proj enable-tp-lm-head-all-to-all dllm-fdfo lora-strict-loading
+"""
+# Those that take several words.
+_MANY = """
+    allowed-media-domains bucket-e2e-request-latency bucket-inter-token-latency bucket-time-to-first-token
+    cuda-graph-bs-decode cuda-graph-bs-prefill custom-weight-loader debug-tensor-dump-layers encoder-register-urls
+    encoder-urls flashinfer-autotune-skip-ops gc-threshold generation-tokens-buckets log-requests-target lora-paths
+    lora-target-modules model-checksum numa-node prefill-delayer-forward-passes-buckets
+    prefill-delayer-wait-seconds-buckets prompt-tokens-buckets return-aux-hidden-state-layer-ids
+    tokenizer-metrics-allowed-custom-labels uvicorn-access-log-exclude-prefixes
+"""
 _WORDS = """
     admin-api-key allowed-media-domains api-key asr-max-buffer-seconds asr-max-concurrent-sessions
     base-gpu-id
@@ -66,7 +82,7 @@ _WORDS = """
     cpu-offload-gb crash-dump-folder cuda-graph-backend-decode cuda-graph-backend-prefill cuda-graph-bs-decode
     cuda-graph-bs-prefill cuda-graph-config cuda-graph-max-bs-decode cuda-graph-max-bs-prefill
     cuda-graph-max-seq-len-prefill cuda-graph-prefill-max-context custom-weight-loader dcp-comm-backend
-    dcp-replicate-q-proj dcp-size debug-tensor-dump-input-file debug-tensor-dump-layers
+    dcp-size debug-tensor-dump-input-file debug-tensor-dump-layers
     debug-tensor-dump-output-folder decode-context-parallel-size decode-log-interval
     decoupled-spec-bind-endpoint decoupled-spec-connect-endpoints decoupled-spec-rank decoupled-spec-role
     decrypted-config-file decrypted-draft-config-file deepep-config deepep-dispatcher-output-dtype deepep-mode
@@ -78,14 +94,12 @@ _WORDS = """
     download-dir dsa-paged-mqa-logits-backend dsa-topk-backend
     dsa-triton-union dsv4-attn-backend dsv4-prefill-backend dwdp-size dynamic-batch-tokenizer-batch-size
     dynamic-batch-tokenizer-batch-timeout elastic-ep-backend elastic-ep-initial-size elastic-ep-join-mode
-    elastic-ep-join-rank-offset elastic-ep-scale-timeout enable-decoder-swa-bounded-replay
-    enable-dsa-fused-indexer enable-fused-qk-norm-rope enable-lean-attention enable-lora
-    enable-lora-overlap-loading enable-multimodal enable-quant-communications enable-tf32-matmul
-    enable-tp-lm-head-all-to-all encoder-bootstrap-port encoder-register-urls encoder-transfer-backend
+    elastic-ep-join-rank-offset elastic-ep-scale-timeout
+    encoder-bootstrap-port encoder-register-urls encoder-transfer-backend
     encoder-urls engine-info-bootstrap-port ep ep-dispatch-algorithm ep-num-redundant-experts ep-size
     eplb-algorithm eplb-min-rebalancing-utilization-threshold eplb-rebalance-layers-per-chunk
     eplb-rebalance-num-iterations expert-balancedness-report-mode expert-distribution-recorder-buffer-size
-    expert-distribution-recorder-mode expert-parallel-size experts-shared-outer-loras export-metrics-to-file-dir
+    expert-distribution-recorder-mode expert-parallel-size export-metrics-to-file-dir
     extra-metric-labels fastapi-root-path file-storage-path flashinfer-a2a-dispatch-type
     flashinfer-allreduce-fusion-backend flashinfer-autotune-skip-ops flashinfer-mxfp4-moe-precision
     flexkv-config-file forward-hooks forward-pass-metrics-ipc-name forward-pass-metrics-worker-id
@@ -106,7 +120,7 @@ _WORDS = """
     lora-paths lora-target-modules mamba-backend mamba-cache-philox-rounds mamba-max-states-per-path
     mamba-track-interval max-ep-size max-loaded-loras max-lora-chunk-size
     max-lora-rank max-loras-per-batch max-prefill-tokens max-queued-requests media-url-max-file-size-mb
-    min-free-slots-delay mm-attention-backend mm-enable-dp-encoder mm-feature-transport mm-global-cache-backend
+    min-free-slots-delay mm-attention-backend mm-feature-transport mm-global-cache-backend
     mm-io-worker-num mm-preprocess-cache-size-mb mm-process-config mm-processor-worker-num model-checksum
     model-config-parser model-impl model-loader-extra-config modelexpress-config
     modelopt-checkpoint-restore-path modelopt-checkpoint-save-path modelopt-export-path modelopt-quant
@@ -114,7 +128,7 @@ _WORDS = """
     msprobe-dump-config nccl-init-addr nccl-port nnodes node-rank num-continuous-decode-steps
     num-reserved-decode-tokens numa-node offload-group-size offload-mode offload-num-in-group
     offload-prefetch-step optimistic-prefill-attempts otlp-service-name otlp-traces-endpoint
-    paged-experts-num-resident pdmux-config-path ple-offload-backend ple-offload-dir ple-offload-embedding port
+    paged-experts-num-resident pdmux-config-path ple-offload-backend ple-offload-dir port
     pp-async-batch-depth pp-max-micro-batch-size preferred-sampling-params prefill-decode-interval
     prefill-decode-interval-min-bs prefill-delayer-forward-passes-buckets prefill-delayer-max-delay-ms
     prefill-delayer-max-delay-passes prefill-delayer-queue-min-ratio prefill-delayer-token-usage-low-watermark
@@ -133,7 +147,7 @@ _WORDS = """
     speculative-draft-load-format speculative-draft-model-quantization speculative-draft-model-revision
     speculative-draft-sink-size speculative-draft-window-size speculative-dsa-topk-backend
     speculative-dspark-block-size speculative-dspark-confidence-sts-path speculative-dspark-sps-table-path
-    speculative-enable-w4a4-mxfp4-megamoe speculative-moe-a2a-backend speculative-moe-runner-backend
+    speculative-moe-a2a-backend speculative-moe-runner-backend
     speculative-ngram-capacity speculative-ngram-external-corpus-max-tokens
     speculative-ngram-external-corpus-path speculative-ngram-external-sam-budget speculative-ngram-match-type
     speculative-ngram-max-bfs-breadth speculative-ngram-max-trie-depth speculative-ngram-min-bfs-breadth
@@ -149,7 +163,8 @@ _WORDS = """
 # Each puts pools of another shape in place of the plain ones (`kv_cache_configurator.py`).
 _POOLS = (
     "--enable-hisparse", "--enable-unified-memory", "--enable-dsa-cache-layer-split", "--enable-linear-replayssm",
-    "--enable-linear-replayssm-spec",
+    "--enable-linear-replayssm-spec", "--enable-int8-mamba-checkpoint", "--enable-kv-cache-sharding",
+    "--enable-page-major-kv-layout", "--prefill-only-disable-kv-cache",
 )  # fmt: skip
 _KV = ("auto", "bf16", "bfloat16", "fp8_e4m3", "fp8_e5m2")
 
@@ -206,7 +221,9 @@ FLAGS = Flags(
     words=frozenset(f"--{name}" for name in _WORDS.split())
     | frozenset({"--decode-attention-backend", "--prefill-attention-backend", "--speculative-num-steps",
                  "--speculative-eagle-topk"}),
-    switches=frozenset(f"--{name}" for name in _SWITCHES.split()),
+    switches=frozenset(f"--{name}" for name in _SWITCHES.split())
+    | frozenset(f"--{no}{name}" for name in _EITHER.split() for no in ("", "no-")),
+    many=frozenset(f"--{name}" for name in _MANY.split()),
     images=(Image("lmsysorg/sglang", ""),),  # docker/Dockerfile: no entrypoint of its own
     abbreviated=True,
     config=("--config",),

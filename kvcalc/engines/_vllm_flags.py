@@ -42,7 +42,13 @@ _SWITCHES = """
     disable-uvicorn-access-log allow-credentials enable-ssl-refresh enable-request-id-headers
     disable-fastapi-docs enable-offline-docs enable-flash-late-interaction headless grpc enable-mm-embeds
     interleave-mm-strings skip-mm-profiling mm-encoder-only language-model-only disable-log-requests
-    enable-reasoning
+    enable-reasoning mm-device-do-normalize
+"""
+# Those that take several words, as lists do (`arg_utils.py: get_kwargs`).
+_MANY = """
+    served-model-name allowed-media-domains cudagraph-capture-sizes numa-bind-nodes numa-bind-cpus device-ids
+    lora-target-modules ignore-patterns collect-detailed-traces sleep-preserve-parameter-names logits-processors
+    lora-modules api-key middleware
 """
 _WORDS = """
     runner convert tokenizer tokenizer-mode seed hf-config-path allowed-local-media-path allowed-media-domains
@@ -65,7 +71,7 @@ _WORDS = """
     mm-processor-kwargs mm-processor-cache-gb mm-processor-cache-type mm-hasher-algorithm
     mm-shm-cache-max-object-size-mb mm-encoder-tp-mode mm-encoder-attn-backend mm-encoder-attn-dtype
     mm-encoder-fp8-scale-path mm-encoder-fp8-scale-save-path mm-encoder-fp8-scale-save-margin video-pruning-rate
-    video-pruning-method mm-tensor-ipc mm-processor-device mm-ipc-gpu-memory-gb mm-device-do-normalize max-loras
+    video-pruning-method mm-tensor-ipc mm-processor-device mm-ipc-gpu-memory-gb max-loras
     max-lora-rank lora-dtype max-cpu-loras lora-target-modules default-mm-loras max-lora-cls-labels lora-modules
     logging-config log-level log-config-file show-hidden-metrics-for-version otlp-traces-endpoint
     collect-detailed-traces per-request-spec-decode-metrics kv-cache-metrics-sample custom-histogram-buckets
@@ -260,6 +266,7 @@ FLAGS = Flags(
     | {"-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc", "-cc"},
     switches=frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-"))
     | {"-dph", "-dpe", "-dpm", "-ep"},
+    many=frozenset(f"--{name}" for name in _MANY.split()),
     underscores=True,
     abbreviated=True,
     config=("--config",),

@@ -31,6 +31,12 @@ def answer(capsys: pytest.CaptureFixture[str], key: str, *words: str) -> object:
         # argparse takes the beginning of a name, and neither engine forbids it
         (f"vllm serve {LLAMA} --tensor-parallel 2", 655_360),
         (f"sglang serve {LLAMA} --tensor-par 2", 655_360),
+        # switches that may be left to the engine, flags of several words, and hf-token, which may stand alone
+        (f"sglang serve {LLAMA} --enable-multimodal --tp-size 2", 655_360),
+        (f"sglang serve {LLAMA} --no-enable-tf32-matmul --enable-lora --tp-size 2", 655_360),
+        (f"sglang serve --cuda-graph-bs-decode 1 2 4 --model-path {LLAMA} --tp-size 2", 655_360),
+        (f"vllm serve --served-model-name a b --cudagraph-capture-sizes 1 2 --model {LLAMA} -tp 2", 655_360),
+        (f"vllm serve {LLAMA} --hf-token --mm-device-do-normalize -tp 2", 655_360),
         # cli/serve.py: _normalize_positional_model_path
         (f"sglang serve {LLAMA} --tp-size 2", 655_360),
         # utils/argparse_utils.py: EnableDisableAction pairs --disable-x with --enable-x. E.3 7a's model: 62 layers of 16
