@@ -129,9 +129,16 @@ def _request(request: Request, budget: Budget | None) -> dict[str, Value]:
             "weights": weights,
             "overhead_bytes": budget.overhead,
         }
-    values["gpu"] = budget.card.name if budget is not None and budget.card is not None else None
+    values |= _memory_asked(budget)
     values["kv_memory_bytes"] = budget.kv_memory if budget is not None else None
     return values
+
+
+def _memory_asked(budget: Budget | None) -> dict[str, Value]:
+    """Which card, and where its memory comes from: a word of MEMORY_SOURCES, or `given`."""
+    card = None if budget is None else budget.card
+    given = "given" if budget is not None and budget.vram is not None else None
+    return {"gpu": None if card is None else card.name, "memory_source": given if card is None else card.memory_source}
 
 
 def _engine_asked(engine: dict[str, Value] | None) -> dict[str, Value]:
@@ -208,6 +215,7 @@ def _fit(fit: Fit, size: Size) -> dict[str, Value]:
     room, counted = fit.room, fit.room.vram is not None
     return {
         "vram_bytes_per_gpu": room.vram,
+        "memory_source": None if not counted else room.card.memory_source if room.card else "given",
         "gpus": size.request.layout.gpus if counted else None,
         "utilization": room.utilization.part / room.utilization.of if room.utilization else None,
         "weights_bytes_per_gpu": room.weights,
@@ -236,6 +244,8 @@ def pick(document: Mapping[str, Value], path: str) -> Value:
             return None  # a model without attention has no textbook size
         elif value is None and parts[0] == "fit" and i == 1:
             raise KvcalcError(f"--get: {shown(path)} needs a budget", "add --vram SIZE or --kv-memory SIZE")
+        elif value is None and parts[0] in ("seconds", "prefix") and i == 1:
+            raise KvcalcError(f"--get: {shown(path)} needs a GPU", "add --gpu NAME")
         elif value is None and parts[0] == "engine" and i == 1:
             raise KvcalcError(f"--get: {shown(path)} needs an engine", "add --engine NAME")
         else:
@@ -263,10 +273,17 @@ def flat(values: Mapping[str, Value], prefix: str = "") -> Iterator[tuple[str, V
 
 
 _PARTS = {
+    "seconds": (
+        *(f"{of}.{part}" for of in ("token", "generation") for part in ("with_cache", "without_cache", "ratio")),
+        "ridge_tokens", "saves_time", "tokens_whose_cache_equals_weights",
+    ),
+    "prefix": (
+        "tokens", "bytes", "recompute_seconds", "recompute_seconds_per_token", "break_even_bytes_per_second",
+    ),
     "textbook": Textbook._fields,
     "engine": ("name", "version", "reserved_bytes_total", "reserved_bytes_per_gpu"),
     "fit": (
-        "vram_bytes_per_gpu", "gpus", "utilization", "weights_bytes_per_gpu", "overhead_bytes_per_gpu",
+        "vram_bytes_per_gpu", "memory_source", "gpus", "utilization", "weights_bytes_per_gpu", "overhead_bytes_per_gpu",
         "kv_budget_bytes_per_gpu", "kv_bytes_per_gpu", "max_batch", "max_context", "capacity_tokens", "fits",
         "binding", "context_binding", "gpus_for_weights",
     ),

@@ -11,11 +11,13 @@ from kvcalc.yamlfile import parse, read_bytes
 __all__ = [
     "ENDINGS",
     "Entry",
+    "bundled",
     "entries",
     "find",
     "find_hub_id",
     "folders",
     "has_ending",
+    "in_configuration",
     "in_name",
     "is_path",
     "name_fault",
@@ -69,11 +71,20 @@ def name_fault(name: str) -> str | None:
 def folders() -> list[str]:
     """The folders of presets, those that come first first: KVCALC_PRESETS, the user's own, the bundled ones."""
     listed = [f for f in os.environ.get("KVCALC_PRESETS", "").split(os.pathsep) if f]
+    return [*listed, in_configuration("presets"), bundled()]
+
+
+def in_configuration(name: str) -> str:
+    """Where a file or a folder of the user's own lies."""
     config = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(config, "kvcalc", name)
+
+
+def bundled() -> str:
+    """The folder of what is shipped."""
     package = os.path.dirname(os.path.abspath(__file__))
     beside = os.path.join(package, "presets")  # in a wheel; in a checkout and an editable install they lie one up
-    bundled = beside if os.path.isdir(beside) else os.path.join(os.path.dirname(package), "presets")
-    return [*listed, os.path.join(config, "kvcalc", "presets"), bundled]
+    return beside if os.path.isdir(beside) else os.path.join(os.path.dirname(package), "presets")
 
 
 def _files(folder: str) -> Iterator[Entry]:

@@ -6,11 +6,15 @@ from typing import Literal, NamedTuple
 from kvcalc.dtypes import DType
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.hardware import Card
+from kvcalc.request import Request
 from kvcalc.sizing import Size
 from kvcalc.units import MOST_TOKENS, ceil_div
 from kvcalc.weights import Weights, weigh
 
-__all__ = ["Binding", "Budget", "Fit", "Holding", "Room", "Share", "fit", "warnings"]
+__all__ = [
+    "Binding", "Budget", "Fit", "Holding", "Room", "Share", "capacity_tokens", "equal_sequences", "fit",
+    "longest_context", "most_sequences", "room_of", "sized", "warnings",
+]  # fmt: skip
 
 Binding = Literal["weights", "kv", "model", "engine"]
 _MODEL: Binding = "model"
@@ -77,6 +81,16 @@ class Room(NamedTuple):
     of_rest: bool = False
     rough_weights: bool = False  # estimated from a format that only a part of the checkpoint has
 
+    @property
+    def free(self) -> int:
+        """Bytes for the cache, none where weights and overhead take more than all."""
+        return max(self.kv_budget, 0)
+
+    @property
+    def full(self) -> Binding:
+        """What it is called that no more fits."""
+        return "weights" if self.vram is not None and self.kv_budget <= 0 else "kv"
+
 
 class Fit(NamedTuple):
     """The answer. `max_batch` counts over all replicas; it and `capacity_tokens` are None where nothing limits them.
@@ -114,40 +128,22 @@ def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
 
     Raises KvcalcError where the weights are unknown.
     """
-    room = _room(size, budget)
+    room = room_of(size, budget)
     request = size.request
     dp, local_batch = request.layout.dp, request.sequences_per_replica
-    bytes_free = max(room.kv_budget, 0)
-    full: Binding = "weights" if room.vram is not None and room.kv_budget <= 0 else "kv"
-    holding = engine or Holding(
-        size.bytes_per_gpu,
-        lambda sequences, tokens, free: sequences * size.rank_bytes(tokens) <= free,
-    )
-
-    limit = request.model.max_context
-    own_limit = holding.most_tokens if holding.most_tokens is not None else MOST_TOKENS
-    highest = min(limit if limit is not None else MOST_TOKENS, own_limit)
-    most = _most(lambda tokens: holding.holds(local_batch, tokens, bytes_free), highest)
-    endless = limit is None and most == MOST_TOKENS
-    refused = holding.most_sequences is not None and local_batch > holding.most_sequences
-    if endless or most == limit:
-        context_binding: Binding = "model"
+    bytes_free = room.free
+    holding = engine or sized(size)
+    most, context_binding = longest_context(room, holding, request)
+    if engine is None:
+        sequences, binding, capacity = equal_sequences(room, request.context, size.rank_bytes(request.context))
     else:
-        context_binding = "engine" if refused or most == own_limit else full
-    if engine is None:  # each sequence takes the same
-        each = size.rank_bytes(request.context)
-        sequences, binding = (bytes_free // each, full) if each else (None, _MODEL)
-        capacity = bytes_free * request.context // each if each else None
-    else:
-        sequences, binding = _most_sequences(holding, request.context, bytes_free, full)
-        own = holding.capacity
-        shared = bytes_free * request.context * local_batch // holding.asked if holding.asked else None
-        capacity = own(bytes_free) if own else shared
+        sequences, binding = most_sequences(room, holding, request.context)
+        capacity = capacity_tokens(room, holding, request.context * local_batch)
     return Fit(
         room,
         kv_asked=holding.asked,
         max_batch=None if sequences is None else sequences * dp,
-        max_context=None if endless else most,
+        max_context=most,
         capacity_tokens=None if capacity is None else capacity * dp,
         fits=holding.asked <= room.kv_budget and holding.holds(local_batch, request.context, bytes_free),
         binding=binding,
@@ -155,14 +151,45 @@ def fit(size: Size, budget: Budget, engine: Holding | None = None) -> Fit:
     )
 
 
-def _most_sequences(holding: Holding, tokens: int, bytes_free: int, full: Binding) -> tuple[int | None, Binding]:
+def sized(size: Size) -> Holding:
+    """How the exact size fills one GPU."""
+    return Holding(size.bytes_per_gpu, lambda sequences, tokens, free: sequences * size.rank_bytes(tokens) <= free)
+
+
+def longest_context(room: Room, holding: Holding, request: Request) -> tuple[int | None, Binding]:
+    """The most tokens in each sequence of the asked batch, None where nothing limits them, and what stops one more."""
+    batch, limit = request.sequences_per_replica, request.model.max_context
+    own_limit = holding.most_tokens if holding.most_tokens is not None else MOST_TOKENS
+    highest = min(limit if limit is not None else MOST_TOKENS, own_limit)
+    most = _most(lambda tokens: holding.holds(batch, tokens, room.free), highest)
+    if limit is None and most == MOST_TOKENS:
+        return None, _MODEL
+    if most == limit:
+        return most, _MODEL
+    refused = holding.most_sequences is not None and batch > holding.most_sequences
+    return most, "engine" if refused or most == own_limit else room.full
+
+
+def equal_sequences(room: Room, tokens: int, each: int) -> tuple[int | None, Binding, int | None]:
+    """Sequences of `each` bytes on one replica, what stops one more, and the tokens; None where nothing does."""
+    return (room.free // each, room.full, room.free * tokens // each) if each else (None, _MODEL, None)
+
+
+def most_sequences(room: Room, holding: Holding, tokens: int) -> tuple[int | None, Binding]:
     """The most sequences on one replica, None where nothing limits them, and what stops one more."""
     limit = holding.most_sequences or MOST_TOKENS
-    most = _most(lambda sequences: holding.holds(sequences, tokens, bytes_free), limit)
-    return (most, full) if most < limit else (holding.most_sequences, "engine")
+    most = _most(lambda sequences: holding.holds(sequences, tokens, room.free), limit)
+    return (most, room.full) if most < limit else (holding.most_sequences, "engine")
 
 
-def _room(size: Size, budget: Budget) -> Room:
+def capacity_tokens(room: Room, holding: Holding, asked_tokens: int) -> int | None:
+    """Tokens on one replica: the engine's own count, else in proportion to what was asked."""
+    if holding.capacity:
+        return holding.capacity(room.free)
+    return room.free * asked_tokens // holding.asked if holding.asked else None
+
+
+def room_of(size: Size, budget: Budget) -> Room:
     """budget for the cache = vram x utilization - weights / (tp x pp) - overhead, on each GPU."""
     if budget.kv_memory is not None:
         return Room(budget.kv_memory)
@@ -202,14 +229,13 @@ def _most(holds: Callable[[int], bool], limit: int) -> int:
     return low
 
 
-def warnings(fit: Fit | None, stored: str | None = None) -> list[str]:
+def warnings(room: Room | None, stored: str | None = None) -> list[str]:
     """What the asker should know about the memory that is counted with. `stored`: what runs in their place."""
-    counted = None if fit is None else fit.room.weights_source
-    if fit is None or counted is None:
+    if room is None or room.weights_source is None:
         return []
     if stored is not None:
-        return [f"weights counted as {counted}, while what runs is {stored}: --weights SIZE takes its size"]
-    if fit.room.rough_weights:
-        estimate = f"weights estimated as {counted}"
+        return [f"weights counted as {room.weights_source}, while what runs is {stored}: --weights SIZE takes its size"]
+    if room.rough_weights:
+        estimate = f"weights estimated as {room.weights_source}"
         return [f"{estimate}, without what is stored in wider formats; --weights SIZE takes a measured size"]
     return []

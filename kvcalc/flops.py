@@ -11,64 +11,80 @@ from typing import Literal, NamedTuple, assert_never
 
 from kvcalc.errors import KvcalcError
 from kvcalc.formula import attention_tokens, head_dims, recurrent_state
-from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Model, Recurrent, RecurrentKind, Shared
+from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, RecurrentKind, Shared
 
-__all__ = ["Flops", "Seen", "Term", "count", "used_parameters"]
+__all__ = ["Flops", "Index", "Seen", "Term", "count", "index_of", "seen", "used_parameters"]
 
 
 class Seen(NamedTuple):
-    """How many entries a query at position t looks at, and the sums of that, without counting token by token.
+    """How many entries a query at position t, counted from 1, looks at, and sums of that in closed form.
 
-    `window`: the last `size` tokens (all of them where it is 0). `chunk`: those since its chunk of `size` began.
-    `entries`: one for every `size` tokens that are complete. `fixed`: `size` whatever the position.
+    `tokens`: itself and all before it. `chunk`: those since its chunk of `size` tokens began. `entries`: one for every
+    `size` tokens that are complete. `fixed`: `size`, whatever the position. Never more than `most`, if that is not 0.
     """
 
-    kind: Literal["window", "chunk", "entries", "fixed"]
-    size: int = 0
+    kind: Literal["tokens", "chunk", "entries", "fixed"]
+    size: int = 1
+    most: int = 0
 
     def at(self, t: int) -> int:
-        """What one query at position t, counted from 1, looks at."""
+        """What one query at position t looks at."""
         match self.kind:
-            case "window":
-                return min(t, self.size) if self.size else t
+            case "tokens":
+                seen = t
             case "chunk":
-                return (t - 1) % self.size + 1
+                seen = (t - 1) % self.size + 1
             case "entries":
-                return t // self.size
+                seen = t // self.size
             case "fixed":
-                return self.size
+                seen = self.size
             case _:
                 assert_never(self.kind)
+        return min(seen, self.most) if self.most else seen
 
     def prefix(self, n: int) -> int:
         """What the queries of a prefix of n tokens look at together: the sum of `at` over 1 to n."""
-        size = self.size
-        match self.kind:
-            case "window":
-                full = max(n - size, 0) if size else 0
-                return _triangle(n - full) + full * size
-            case "chunk":
-                return n // size * _triangle(size) + _triangle(n % size)
-            case "entries":  # positions 0 to n: each whole run of `size` sees one entry more than the run before
-                runs, rest = divmod(n + 1, size)
-                return size * _triangle(runs - 1) + rest * runs
-            case "fixed":
-                return n * size
-            case _:
-                assert_never(self.kind)
+        over = self._over(n)
+        return self._rising(n - over) + over * self.most
 
     def prefixes(self, n: int) -> int:
         """What is looked at if every prefix up to n tokens is computed anew: the sum of `prefix` over 1 to n."""
+        over = self._over(n)
+        rising = n - over
+        return self._risings(rising) + over * self._rising(rising) + self.most * _triangle(over)
+
+    def _over(self, n: int) -> int:
+        """How many of n positions are past the one from which on `most` holds."""
+        if not self.most or self.kind not in ("tokens", "entries"):
+            return 0
+        return max(n - (self.most if self.kind == "tokens" else self.most * self.size - 1), 0)
+
+    def _rising(self, n: int) -> int:
+        """`prefix` without `most`."""
+        match self.kind:
+            case "tokens":
+                return _triangle(n)
+            case "chunk":
+                return n // self.size * _triangle(self.size) + _triangle(n % self.size)
+            case "entries":  # positions 0 to n: each whole run of `size` sees one entry more than the run before
+                runs, rest = divmod(n + 1, self.size)
+                return self.size * _triangle(runs - 1) + rest * runs
+            case "fixed":
+                return n * self.size
+            case _:
+                assert_never(self.kind)
+
+    def _risings(self, n: int) -> int:
+        """`prefixes` without `most`."""
         size = self.size
         match self.kind:
-            case "window":
-                full = max(n - size, 0) if size else 0
-                return _tetrahedron(n - full) + full * _triangle(size) + size * _triangle(full)
-            case "chunk":
-                runs, rest = divmod(n + 1, size)  # prefixes 0 to n, by the number of whole chunks in them
+            case "tokens":
+                return _tetrahedron(n)
+            case "chunk":  # prefixes of 0 to n tokens, by the whole chunks in them
+                runs, rest = divmod(n + 1, size)
                 whole = size * _triangle(runs - 1) + rest * runs
                 return whole * _triangle(size) + runs * _tetrahedron(size - 1) + _tetrahedron(rest - 1)
-            case "entries":  # the same once more
+            case "entries":
                 runs, rest = divmod(n + 2, size)
                 inner = size * size * _tetrahedron(runs - 2) + _triangle(size - 1) * _triangle(runs - 1)
                 return inner + rest * size * _triangle(runs - 1) + runs * _triangle(rest - 1)
@@ -123,9 +139,13 @@ class Flops(NamedTuple):
 
     def with_cache(self, prompt: int, output: int) -> int:
         """FLOPs of a prompt and `output` new tokens. The prompt's pass yields the first of them."""
+        return self.prompt(prompt) + self.decoding(prompt, output)
+
+    def decoding(self, prompt: int, output: int) -> int:
+        """FLOPs of all new tokens but the first, with the cache."""
         last = prompt + output - 1
         seen = sum(term.each * (term.seen.prefix(last) - term.seen.prefix(prompt)) for term in self.decode)
-        return self.prompt(prompt) + self.linear * (output - 1) + seen
+        return self.linear * (output - 1) + seen
 
     def without_cache(self, prompt: int, output: int) -> int:
         """FLOPs of the same if every new token computes its whole prefix again."""
@@ -148,65 +168,108 @@ def used_parameters(model: Model) -> int:
 def count(model: Model, parameters: int | None = None, encoder_tokens: int | None = None) -> Flops:
     """The FLOPs of a model, with `parameters` instead of those that its facts state."""
     used = used_parameters(model) if parameters is None else parameters
-    decode: Counter[Term] = Counter()
-    prefill: Counter[Term] = Counter()
-    for cache, copies in model.distinct_caches.items():
-        for term in _terms(cache, encoder_tokens, one_token=True):
-            decode[term] += copies
-        for term in _terms(cache, encoder_tokens, one_token=False):
-            prefill[term] += copies
-    dense = any(isinstance(c, Indexer) or (isinstance(c, Compressed) and c.indexer) for c in model.distinct_caches)
-    return Flops(used, _times(decode), _times(prefill), dense)
+    decode: Counter[Seen] = Counter()
+    prefill: Counter[Seen] = Counter()
+    for layer, copies in model.distinct_layers.items():
+        index = index_of(model, layer)
+        for cache in layer:
+            for sums, one_token in ((decode, True), (prefill, False)):
+                for each, seen in _terms(cache, index, encoder_tokens, one_token=one_token):
+                    sums[seen] += copies * each
+    return Flops(used, _terms_of(decode), _terms_of(prefill), dense=_has_index(model) and index_of(model) is None)
 
 
-def _times(terms: Counter[Term]) -> tuple[Term, ...]:
-    """One term for each reach: what layers of equal reach cost adds up."""
-    sums: Counter[Seen] = Counter()
-    for term, copies in terms.items():
-        sums[term.seen] += copies * term.each
+def _terms_of(sums: Counter[Seen]) -> tuple[Term, ...]:
     return tuple(Term(each, seen) for seen, each in sums.items() if each)
 
 
-def _terms(cache: Cache, encoder_tokens: int | None, *, one_token: bool) -> Iterator[Term]:
-    """What one layer's cache costs a query: a product with each key, and each value added with its weight."""
+class Index(NamedTuple):
+    """How sparse attention chooses: `heads` score every token or entry, and the `most` best are looked at."""
+
+    heads: int
+    most: int
+
+
+def index_of(model: Model, layer: Layer | None = None) -> Index | None:
+    """The index by which a layer chooses what it looks at; None where it looks at everything, or the facts lack it.
+
+    A latent without an index of its own takes the choice of an earlier layer (GLM-5.2's `indexer_types`: shared).
+    """
+    if model.index_heads is None or model.index_topk is None:
+        return None
+    chooses = layer is None or any(isinstance(c, Indexer) or (isinstance(c, Compressed) and c.indexer) for c in layer)
+    shares = any(isinstance(c, Latent) for c in layer or ()) and _has_index(model)
+    return Index(model.index_heads, model.index_topk) if chooses or shares else None
+
+
+def _has_index(model: Model) -> bool:
+    return any(isinstance(c, Indexer) or (isinstance(c, Compressed) and c.indexer) for c in model.distinct_caches)
+
+
+def _terms(
+    cache: Cache, index: Index | None, encoder_tokens: int | None, *, one_token: bool
+) -> Iterator[tuple[int, Seen]]:
+    """What one layer's cache costs a query: FLOPs for each entry, and how many of them."""
+    yield _each(cache, index, one_token=one_token), seen(cache, index, encoder_tokens)
+    if index is not None and isinstance(cache, Compressed) and cache.indexer:  # every entry is scored
+        yield 2 * index.heads * cache.indexer, Seen("entries", cache.ratio)
+
+
+def _each(cache: Cache, index: Index | None, *, one_token: bool) -> int:
+    """FLOPs of a query for one entry: a product with its key, and its value added with a weight."""
     match cache:
         case Attention():
-            if cache.kv_heads:
-                yield Term(2 * cache.heads * sum(head_dims(cache)), _seen(cache, encoder_tokens))
-        # One token looks at the latents as they are: what would expand every cached latent is moved into the query and
-        # the output ("absorbed", DeepSeek-V2 2024, arXiv 2405.04434, section 2.1.2), which for one token costs what the
-        # parameters already count. A prompt expands each latent once, also among the parameters, and then has narrower
-        # heads. vLLM does just this: `forward_mqa` and `forward_mha` in vllm/v1/attention/backends/mla.
-        case Latent(rank=rank, rope=rope) if one_token:
-            yield Term(2 * cache.heads * (rank + rope + rank), Seen("window"))
-        case Latent():
-            yield Term(2 * cache.heads * sum(head_dims(cache)), Seen("window"))
-        # A vector that is key and value in one, for every `ratio` tokens (DeepSeek V4).
-        case Compressed():
-            yield Term(2 * cache.heads * sum(head_dims(cache)), Seen("entries", cache.ratio))
-        # The facts have neither the index's heads nor how many tokens it chooses: `Flops.dense` says so.
+            return 2 * cache.heads * sum(head_dims(cache)) if cache.kv_heads else 0
+        # A prompt expands each latent once, which is among the parameters, and then has the narrower heads. One token
+        # would have to expand every latent in the cache: that is moved into the query and the output instead, and
+        # heads look at latents as they are ("absorbed", DeepSeek-V2 2024, arXiv 2405.04434, section 2.1.2; vLLM's
+        # mla_attention.py has both, as forward_mha and forward_mqa). So do sparse prompts, in which each token looks at
+        # latents of its own choice (DeepSeek-V3.2 2025, section 2.1).
+        case Latent(rank=rank, rope=rope):
+            absorbed = one_token or index is not None
+            return 2 * cache.heads * (rank + rope + rank if absorbed else sum(head_dims(cache)))
+        case Compressed():  # one vector is key and value
+            return 2 * cache.heads * sum(head_dims(cache))
         case Indexer():
-            return
+            return 2 * index.heads * cache.dim if index is not None else 0
         case Recurrent():
-            yield Term(_state(cache), Seen("fixed", 1))
-        # Another layer's keys and values are read, and attended to like one's own; only its index is taken as it is.
+            return _state(cache)
+        # Another layer's keys and values are attended to like one's own; its choice is taken as it is.
         case Shared(of=of):
-            yield from _terms(of, encoder_tokens, one_token=one_token)
+            return 0 if isinstance(of, Indexer) else _each(of, index, one_token=one_token)
         case _:
             assert_never(cache)
 
 
-def _seen(cache: Attention, encoder_tokens: int | None) -> Seen:
+def seen(cache: Cache, index: Index | None, encoder_tokens: int | None) -> Seen:
+    """What of a cache a query looks at, by an `index` if its layer has one."""
+    most = 0 if index is None else index.most
+    match cache:
+        case Attention():
+            return _reached(cache, most, encoder_tokens)
+        case Latent():
+            return Seen("tokens", most=most)
+        case Indexer():  # every key is scored
+            return Seen("tokens")
+        case Compressed():
+            return Seen("entries", cache.ratio, most if cache.indexer else 0)
+        case Recurrent():
+            return Seen("fixed", 1)
+        case Shared(of=of):
+            return seen(of, index, encoder_tokens)
+        case _:
+            assert_never(cache)
+
+
+def _reached(cache: Attention, most: int, encoder_tokens: int | None) -> Seen:
     match cache.reach:
         case "full":
-            return Seen("window")
+            return Seen("tokens", most=most)
         case "sliding":
-            assert cache.span is not None
-            return Seen("window", cache.span)
-        # The cache holds at most a chunk; a query sees what of its own chunk has been (Llama 4's chunked attention).
+            return Seen("tokens", most=cache.span or 0)
+        # The cache holds up to a chunk; a query sees what there has been of its own (Llama 4's chunked attention).
         case "chunked":
-            assert cache.span is not None
-            return Seen("chunk", cache.span)
+            return Seen("chunk", cache.span or 1)
         case "cross":
             return Seen("fixed", attention_tokens(cache, 1, encoder_tokens))
         case _:
@@ -214,11 +277,11 @@ def _seen(cache: Attention, encoder_tokens: int | None) -> Seen:
 
 
 # FLOPs a token for each element of the state: the element decays (1), a product is formed and added (2), and the
-# state is read out (2). Delta rules first read what is stored and take it off, 2 more and the product counted there
-# (arXiv 2412.06464, equation 10); mamba1 forms the decay of each element from its own A as well (arXiv 2312.00752,
-# algorithm 2). RG-LRU gates an input and adds it with a factor (arXiv 2402.19427, equation 4); RWKV-4 keeps numerator,
-# denominator and maximum of a running average (arXiv 2305.13048, appendix D). This is how the recurrence reads token by
-# token; kernels that work through a prompt in chunks compute somewhat more. All of it is small beside the parameters.
+# state is read out (2). Delta rules first read what is stored and take it off, 2 more (arXiv 2412.06464); mamba1 forms
+# the decay of each element from its own A as well (arXiv 2312.00752). RG-LRU gates an input and adds it with a factor
+# (arXiv 2402.19427); RWKV-4 keeps numerator, denominator and maximum of a running average (arXiv 2305.13048). So the
+# recurrence counts token by token; kernels that take a prompt in chunks compute somewhat more. All of it is small
+# beside the parameters.
 _PER_ELEMENT: dict[RecurrentKind, int] = {
     "mamba1": 7, "mamba2": 5, "deltanet": 7, "kda": 7, "shortconv": 0, "lightning": 5, "rglru": 5, "rwkv": 5,
     "rwkv4": 5,

@@ -2,15 +2,26 @@
 
 from typing import NamedTuple
 
-__all__ = ["Card"]
+__all__ = ["MEMORY_SOURCES", "Card"]
+
+# Where a card's memory comes from, best first, and how an answer says so.
+MEMORY_SOURCES = {
+    "file": "as your file gives it",
+    "runtime": "as its runtime reports it",
+    "driver": "as its driver reports it",
+    "driver-less-reserve": "its driver's total less 0.6 GiB",
+    "unified-share": "the share of its unified memory for the GPU",
+    "nominal-less-reserve": "estimated: its nominal GB less 0.6 GiB",
+}
 
 
 class Card(NamedTuple):
     """One device. `memory` is what the runtime reports, in bytes; `capability` is CUDA's, None for other makers' cards.
 
-    Not the marketing size: an H100 of 80 GB reports 79.18 GiB. Rates are peaks, None where not published: `bandwidth`
-    and `link` in bytes a second (`link` between devices of one machine, in one direction), `flops16` and `flops8` in
-    operations a second of dense matrices with 16-bit and with fp8 elements. `machine` devices stand in one machine.
+    Not the marketing size: an H100 of 80 GB reports 79.18 GiB. `memory_source` is a key of MEMORY_SOURCES. Rates are
+    peaks, None where not published: `bandwidth` and `link` in bytes a second (`link` between devices of one machine, in
+    one direction), `flops16` and `flops8` in operations a second of dense matrices with 16-bit and with fp8 elements.
+    `machine` devices stand in one machine.
     """
 
     name: str
@@ -25,6 +36,7 @@ class Card(NamedTuple):
     link: int | None = None
     machine: int = 8
     price: float | None = None  # an hour, from a user's own file; none is shipped
+    memory_source: str = "runtime"
 
     @property
     def generation(self) -> int | None:

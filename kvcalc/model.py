@@ -151,6 +151,8 @@ class Model:
     max_context: int | None = None
     context: int | None = None
     encoder_tokens: int | None = None
+    index_heads: int | None = None  # of sparse attention: heads that score each token or entry,
+    index_topk: int | None = None  # and how many of them attention then looks at
     draft: tuple[Layer, ...] = field(default=(), repr=False)
     origin: str = field(default="", compare=False)
     unweighed: str | None = field(default=None, compare=False)  # why its file cannot tell the weights, if it cannot

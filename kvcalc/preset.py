@@ -20,8 +20,8 @@ __all__ = ["CONFIDENCE", "KEYS", "model_from_preset", "read_layers"]
 KEYS = (
     "name", "id", "family", "base", "model_type", "gguf", "source", "confidence", "note",
     "dtype", "weights_dtype", "kv_dtype", "state_dtype", "parameters", "active_parameters", "weights_bytes",
-    "max_context", "context", "encoder_tokens", "heads", "kv_heads", "head_dim", "k_dim", "v_dim",
-    "layers", "count", "draft", "caches",
+    "max_context", "context", "encoder_tokens", "index_heads", "index_topk",
+    "heads", "kv_heads", "head_dim", "k_dim", "v_dim", "layers", "count", "draft", "caches",
 )  # fmt: skip
 
 CONFIDENCE = ("config file read", "config excerpt read", "third-party table", "class default", "run configuration",
@@ -71,7 +71,7 @@ def _facts(top: Reader) -> dict[str, Any]:
     for key in ("parameters", "active_parameters"):
         facts[key] = _count(top, key)
     facts["weights_bytes"] = top.integer("weights_bytes", 1, MOST_BYTES)
-    for key in ("max_context", "context", "encoder_tokens"):
+    for key in ("max_context", "context", "encoder_tokens", "index_heads", "index_topk"):
         facts[key] = top.integer(key)
     return facts
 

@@ -6,28 +6,36 @@ from kvcalc.explain import Term, cache_name, terms
 from kvcalc.finding import is_path
 from kvcalc.fitting import Fit
 from kvcalc.formula import has_state, recurrent_state
+from kvcalc.hardware import MEMORY_SOURCES
 from kvcalc.model import Attention, Compressed, Indexer, Latent, Model, Recurrent, Shared, attention_class
 from kvcalc.sizing import Group, Size
 from kvcalc.units import format_count, format_tokens, many
 
 __all__ = [
+    "OVER",
     "Bytes",
     "Cell",
     "Count",
     "EnginePart",
+    "Gauge",
     "Part",
     "Report",
     "Section",
     "group_rows",
     "model_facts",
     "size_report",
+    "without_gauges",
 ]
 
 
+OVER = "✗"  # the mark of what does not fit
+
+
 class Bytes(NamedTuple):
-    """An amount of memory: people read it with a unit, scripts as the number."""
+    """An amount of memory: people read it with a unit, scripts as the number. A list in columns shows the `mark`."""
 
     amount: int
+    mark: str = ""
 
 
 class Count(NamedTuple):
@@ -44,14 +52,25 @@ class Count(NamedTuple):
         return format_tokens(self.number) if self.short else f"{self.number:,}"
 
 
-Cell = str | Bytes | Count
+class Gauge(NamedTuple):
+    """An amount as a bar beside those of the other rows: `whole` is the longest of them, `limit` a mark in it.
+
+    For terminals alone: what is read by programs, or has a chart, leaves the column out.
+    """
+
+    amount: int | None
+    whole: int
+    limit: int | None = None
+
+
+Cell = str | Bytes | Count | Gauge
 
 
 class Section(NamedTuple):
     """Rows of cells. `columns` are their headings; an empty one heads labels.
 
     `keys`: the first column holds names that people copy, so nothing wraps; where the width is short, the columns in
-    `drop` go, the first one first.
+    `drop` go, the first one first; with `wrap` the last ones are continued below.
     """
 
     title: str
@@ -59,6 +78,16 @@ class Section(NamedTuple):
     rows: list[tuple[Cell, ...]]
     keys: bool = False
     drop: tuple[int, ...] = ()
+    wrap: bool = False
+
+
+def without_gauges(section: Section) -> Section:
+    """The section without its columns of bars."""
+    kept = [i for i in range(len(section.columns)) if not any(isinstance(row[i], Gauge) for row in section.rows)]
+    if len(kept) == len(section.columns):
+        return section
+    rows = [tuple(row[i] for i in kept) for row in section.rows]
+    return section._replace(columns=tuple(section.columns[i] for i in kept), rows=rows)
 
 
 class Part(NamedTuple):
@@ -118,7 +147,7 @@ def size_report(
         whole=0 if fit is None else fit.room.vram or fit.room.kv_budget,
         verdict="" if fit is None else _verdict(fit, size),
         fits=None if fit is None else fit.fits,
-        notes=_notes(size) + ([] if engine is None else engine.notes),
+        notes=_notes(size) + _memory_notes(fit) + ([] if engine is None else engine.notes),
         warnings=warnings,
     )
 
@@ -229,8 +258,14 @@ def _memory(fit: Fit) -> list[Part]:
     before = [Part("weights", room.weights or 0), Part("overhead", room.overhead or 0)]
     if room.idle:
         before.insert(0, Part(f"left by utilization {room.utilization}", room.idle))
-    given = "VRAM given" if room.card is None else f"memory of {room.card.label}, as it reports"
+    given = "VRAM given" if room.card is None else f"memory of {room.card.label}"
     return [*before, *parts, Part(given, room.vram)]
+
+
+def _memory_notes(fit: Fit | None) -> list[str]:
+    """Which of the numbers that go by the name of a card's memory was used."""
+    card = None if fit is None else fit.room.card
+    return [] if card is None else [f"memory of {card.label}: {MEMORY_SOURCES[card.memory_source]}"]
 
 
 def _limits(fit: Fit, size: Size) -> Section:

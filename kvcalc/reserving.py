@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from kvcalc.deployment import Start
 from kvcalc.dtypes import DType
 from kvcalc.errors import KvcalcError
-from kvcalc.fitting import Share
+from kvcalc.fitting import Holding, Share
 from kvcalc.flags import Flags, Read
 from kvcalc.formula import size
 from kvcalc.hardware import Card
@@ -22,7 +22,7 @@ from kvcalc.versions import Version
 
 __all__ = [
     "Asked", "Capacity", "Charge", "Difference", "Engine", "Held", "Plan", "Question", "Reservation", "Rule",
-    "Step", "held", "reserve",
+    "Step", "held", "holding", "reserve",
 ]  # fmt: skip
 
 
@@ -291,6 +291,19 @@ def reserve(engine: Engine, question: Question) -> Reservation:
         reserved,
         rank_bytes(plan),
         tuple(Difference(rule, amount) for rule, amount in differences.items() if amount),
+    )
+
+
+def holding(reservation: Reservation) -> Holding:
+    """How the engine fills one GPU, for a fit."""
+    engine, question, plan = reservation.engine, reservation.question, reservation.plan
+    capacity = plan.capacity
+    return Holding(
+        plan.needed,
+        lambda sequences, tokens, free: engine.plan(question.at(sequences, tokens)).fits(free),
+        plan.most_sequences or engine.most_sequences,
+        None if capacity is None else lambda free: capacity(free).tokens,
+        plan.most_tokens,
     )
 
 

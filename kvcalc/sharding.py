@@ -8,7 +8,18 @@ from kvcalc.formula import Widths, size
 from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
 from kvcalc.units import ceil_div
 
-__all__ = ["Layout", "Placed", "Placement", "fullest_stage", "place", "rank_bytes", "rank_tokens", "shard", "stage_of"]
+__all__ = [
+    "Layout",
+    "Placed",
+    "Placement",
+    "fullest_stage",
+    "place",
+    "rank_bytes",
+    "rank_tokens",
+    "shard",
+    "stage_of",
+    "stages",
+]
 
 
 class Layout(NamedTuple):
@@ -151,10 +162,28 @@ def fullest_stage(
     placement: Placement, tokens: int, widths: Widths, encoder_tokens: int | None
 ) -> tuple[int, dict[Cache, int]]:
     """The pipeline stage that holds most, and its caches on one GPU with how often each occurs."""
-    stages = _stage_bytes(placement, tokens, widths, encoder_tokens)
-    stage = max(stages, key=stages.__getitem__)
-    caches = Counter(cache for placed in placement.layers if placed.stage == stage for cache in placed.caches)
-    return stage, {cache: copies for cache, copies in caches.items() if not _keeps_nothing(cache)}
+    sizes = _stage_bytes(placement, tokens, widths, encoder_tokens)
+    stage = max(sizes, key=sizes.__getitem__)
+    return stage, stages(placement)[stage]
+
+
+def stages(placement: Placement) -> dict[int, dict[Cache, int]]:
+    """The caches of each pipeline stage on one GPU, those that keep something, with how often each occurs."""
+    counts: dict[int, Counter[Cache]] = {}
+    for (stage, _), (caches, copies) in _equal_layers(placement).items():
+        found = counts.setdefault(stage, Counter())
+        for cache in caches:
+            found[cache] += 0 if _keeps_nothing(cache) else copies
+    return {stage: {cache: copies for cache, copies in found.items() if copies} for stage, found in counts.items()}
+
+
+def _equal_layers(placement: Placement) -> dict[tuple[int, int], tuple[Layer, int]]:
+    """Layers of one stage that are one object, with how many they are: comparing objects is quicker than facts."""
+    layers: dict[tuple[int, int], tuple[Layer, int]] = {}
+    for placed in placement.layers:
+        key = placed.stage, id(placed.caches)
+        layers[key] = placed.caches, layers.get(key, (placed.caches, 0))[1] + 1
+    return layers
 
 
 def _keeps_nothing(cache: Cache) -> bool:

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def only_bundled_presets(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Point the places of a user's own presets and models at nothing, and stay off the network."""
     monkeypatch.delenv("KVCALC_PRESETS", raising=False)
+    monkeypatch.delenv("KVCALC_GPUS", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-configuration"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path_factory.getbasetemp() / "no-hub"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

@@ -272,6 +272,8 @@ def properties() -> Schema:
         "max_context": told("The model's limit in tokens.", optional_number),
         "context": told("The length used when none is asked for.", optional_number),
         "encoder_tokens": told("The default length on the encoder's side.", optional_number),
+        "index_heads": told("Heads that score tokens for sparse attention.", optional_number),
+        "index_topk": told("Tokens or entries that sparse attention chooses.", optional_number),
         "heads": told("Query heads.", optional_number),
         "kv_heads": told("Heads whose keys and values are cached.", or_null(number(0))),
         "head_dim": told("Elements per head, of keys and values alike.", optional_number),

@@ -42,8 +42,7 @@ MODELS = [
     # verbs
     Bad(["modles"], ("'modles'",), ("models",)),
     Bad(["sise", "llama3-70b"], ("sise",), ("size",)),
-    *[Bad([verb, "llama3-70b"], (verb, "version")) for verb in ("plan", "sweep", "compare", "simulate", "tradeoff")],
-    Bad(["gpus"], ("gpus", "version")),
+    *[Bad([verb, "llama3-70b"], (verb, "version")) for verb in ("plan", "simulate")],
     Bad(["plan", "llama3-70b", "--vram", "80GB"], ("plan", "version")),
     # words that belong to no verb or option
     Bad(["llama3-70b", "extra"], ("extra",)),

@@ -59,6 +59,9 @@ PIPED = [
     ["deepseek-v4-pro", "--explain", "--vram", "141GB", "--gpus", "8"], ["mamba-2.8b"], ["llama3-70b", "-c", "1m"],
     ["models"], ["models", "--family", "qwen"], ["models", "qwen3-next-80b"], ["models", "openelm-270m"],
     ["check", LOG], ["check", LOG, "--kv-dtype", "bf16"],
+    ["sweep", "llama3-70b", "-c", "4k,8k", "-b", "1,2", "--tp", "2,3", "--gpu", "h100"],
+    ["compare", "llama3-70b", "gpt2", "--tp", "8", "--vram", "80GB"],
+    ["tradeoff", "llama3-70b"], ["tradeoff", "deepseek-v3.2", "-c", "128k", "-b", "32", "--gpu", "8xh100"],
 ]  # fmt: skip
 
 
@@ -101,7 +104,7 @@ def test_no_color_leaves_no_color_in_a_table() -> None:
 @pytest.mark.parametrize(
     "argv",
     [["llama3-70b"], ["llama3-70b", "-f", "table", "--vram", "80GB"], ["deepseek-v3", "--explain"],
-     ["models"], ["models", "-f", "table"],
+     ["models"], ["models", "-f", "table"], ["sweep", "llama3-70b", "-c", "4k,8k", "--kv-memory", "2GiB", "-f", "table"],
      ["models", "gemma3-27b"], ["llama3-70b", "-f", "markdown"]],
     ids=" ".join,
 )  # fmt: skip
@@ -126,7 +129,10 @@ def test_a_foreign_name_is_no_crash_in_an_ascii_locale(tmp_path_factory: pytest.
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a shell with pipefail")
-@pytest.mark.parametrize("argv", ["models --json", "llama3-70b -f table --explain", "models -q", "--help", "--version"])
+@pytest.mark.parametrize("argv",
+    ["models --json", "llama3-70b -f table --explain", "models -q", "--help", "--version",
+     "sweep llama3.1-8b -c 1k..100k -b 1..100 -f csv", "sweep gpt2 -b 1..5000 --json"],
+)  # fmt: skip
 @pytest.mark.parametrize("reader", ["head -1", "true"])
 def test_a_closed_pipe_is_success(argv: str, reader: str) -> None:
     """`kvcalc ... | head -1` succeeds under pipefail, in silence, every time."""
@@ -181,6 +187,15 @@ CHECK_OPTIONS = [
     "--get", "--quiet", "-q", "--units", "--assume-dense", "--help", "-h",
 ]  # fmt: skip
 
+GRID_OPTIONS = [*(option for option in SIZE_OPTIONS if option != "--explain"), "--gpu", "--engine", "--svg", "--html",
+                "--assume-dense"]  # fmt: skip
+
+TRADEOFF_OPTIONS = [
+    "--input", "--prompt", "--output", "--context", "-c", "--batch", "-b", "--encoder-tokens", "--kv-dtype", "--k-dtype", "--v-dtype",
+    "--kv-heads", "--gpu", "--gpu-file", "--tp", "--weights", "--parameters", "--link", "--bandwidth-share",
+    "--compute-share", "--svg", "--format", "-f", "--json", "--get", "--quiet", "-q", "--units", "--assume-dense", "--help", "-h",
+]  # fmt: skip
+
 
 @pytest.mark.parametrize(
     ("argv", "words"),
@@ -192,6 +207,9 @@ CHECK_OPTIONS = [
         (["models", "--help"], [*MODELS_OPTIONS, "NAME"]),
         (["models", "-h"], MODELS_OPTIONS),
         (["check", "--help"], [*CHECK_OPTIONS, "LOG"]),
+        (["sweep", "--help"], [*GRID_OPTIONS, "MODEL"]),
+        (["tradeoff", "--help"], [*TRADEOFF_OPTIONS, "MODEL"]),
+        (["compare", "--help"], [*GRID_OPTIONS, "MODEL"]),
     ],
     ids=lambda value: " ".join(value[:2]),
 )
@@ -274,6 +292,9 @@ def completed(words: str) -> list[str]:
         ("kvcalc llama3-70b --format ", ["table", "plain", "json", "csv", "markdown"], ["yaml"]),
         ("kvcalc size llama3-70b -f m", ["markdown"], ["json"]),
         ("kvcalc models --attention ml", ["mla"], ["gqa"]),
+        ("kvcalc sweep llama3-7", ["llama3-70b"], ["llama3-8b"]),
+        ("kvcalc sweep llama3-70b --kv-dtype bf16,fp", ["bf16,fp8", "bf16,fp16"], ["bf16,bf16"]),
+        ("kvcalc compare llama3-70b gpt", ["gpt2", "gpt2-xl"], ["llama3-70b"]),
     ],
 )  # fmt: skip
 def test_completion_in_bash(words: str, expected: list[str], unexpected: list[str]) -> None:

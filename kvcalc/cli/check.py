@@ -50,6 +50,7 @@ def check(
     batch: o.Batch = None,
     engine: o.Engine = None,
     gpu: o.Gpu = None,
+    gpu_file: o.GpuFile = None,
     kv_memory: o.KvMemory = None,
     tp: o.Tp = None,
     pp: o.Pp = None,

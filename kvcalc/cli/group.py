@@ -21,12 +21,16 @@ BEHIND_DASHES = "kvcalc.behind_dashes"
 # would cost a third of the start-up, so only the one that was called is imported.
 VERB_MODULES = {
     "size": "kvcalc.cli.size",
+    "sweep": "kvcalc.cli.sweep",
+    "compare": "kvcalc.cli.compare",
+    "tradeoff": "kvcalc.cli.tradeoff",
     "check": "kvcalc.cli.check",
     "verify": "kvcalc.cli.verify",
     "models": "kvcalc.cli.models",
+    "gpus": "kvcalc.cli.gpus",
     "preset": "kvcalc.cli.preset",
 }
-_READS_FLAGS = (DEFAULT_VERB, "check")  # verbs that an engine's own flags may follow
+_READS_FLAGS = (DEFAULT_VERB, "sweep", "check")  # verbs that an engine's own flags may follow
 
 
 class ModelOrVerbGroup(TyperGroup):

@@ -47,9 +47,18 @@ def complete_engines(incomplete: str) -> list[str]:
 
 
 def complete_gpus(incomplete: str) -> list[str]:
-    from kvcalc.cards import all_cards
+    """Names of cards and machine types, behind what is typed already: `8x`, or cards and a comma."""
+    import re
 
-    return [card.name for card in all_cards() if card.name.startswith(incomplete.lower())]
+    begun = re.sub(r".*,\s*|[0-9]+[x*]", "", incomplete, flags=re.DOTALL)
+    before = incomplete[: len(incomplete) - len(begun)]
+    return [before + name for name in [*complete_gpu_names(begun), "all", "local"] if name.startswith(begun)]
+
+
+def complete_gpu_names(incomplete: str) -> list[str]:
+    from kvcalc.cards import names
+
+    return [name for name in names() if name.lower().startswith(incomplete.lower())]
 
 
 def complete_formats(incomplete: str) -> list[str]:
@@ -92,7 +101,9 @@ KvHeads = Annotated[_Text, _option("--kv-heads", metavar="N|all", panel=_CACHE,
 Vram = Annotated[_Text, _option("--vram", metavar="SIZE", panel=_HARDWARE,
     help="Memory of one GPU, such as 80GB or 79.2GiB: what fits into it.")]  # fmt: skip
 Gpu = Annotated[_Text, _option("--gpu", metavar="[Nx]NAME", panel=_HARDWARE, complete=complete_gpus,
-    help="Which GPU, such as h100 or 8xrtx4090: its memory, and what engines choose by it.")]  # fmt: skip
+    help="Which GPU: h100, 8xrtx4090, a machine type (p5.48xlarge), local. `kvcalc gpus` lists them.")]  # fmt: skip
+GpuFile = Annotated[_Text, _option("--gpu-file", metavar="FILE", panel=_HARDWARE,
+    help="GPUs of your own for --gpu, in YAML: other cards, other facts, prices.")]  # fmt: skip
 KvMemory = Annotated[_Text, _option("--kv-memory", metavar="SIZE", panel=_HARDWARE,
     help="Memory of one GPU for the cache alone, with weights and overheads already off.")]  # fmt: skip
 Utilization = Annotated[_Text, _option("--utilization", metavar="F", panel=_HARDWARE,
@@ -214,10 +225,12 @@ def _miscounted(given: Given, gpus: int, layout: Mapping[str, int]) -> KvcalcErr
 def card_of(given: Given) -> "tuple[int | None, Card | None]":
     """How many GPUs --gpu names, and which; nothing where it is not there."""
     if given.get("gpu") is None:
+        if given.get("gpu_file") is not None:
+            raise KvcalcError("--gpu-file: has no effect without --gpu", "add --gpu NAME, a card of that file")
         return None, None
     from kvcalc.cards import find
 
-    return find(given["gpu"])
+    return find(given["gpu"], file=given.get("gpu_file"))
 
 
 def budget_of(given: Given) -> Budget | None:

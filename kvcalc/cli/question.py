@@ -1,7 +1,7 @@
 """A question from its parts: a model, the options, and an engine with its own flags where one is named."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,47 +19,30 @@ if TYPE_CHECKING:
     from kvcalc.model import Model
     from kvcalc.report import EnginePart
     from kvcalc.reserving import Asked as Stated
-    from kvcalc.reserving import Engine, Reservation
+    from kvcalc.reserving import Engine, Question, Reservation
 
-__all__ = ["Asked", "question_of"]
+__all__ = ["Asked", "Posed", "asked_of", "budget_of_card", "pose", "question_of"]
 
 
 _CARD_SHARE = Share(9, 10)  # of a named GPU, where no engine says
 
 
-class Asked(NamedTuple):
-    """The sized question, and what the named engine reserves for it.
+class Posed(NamedTuple):
+    """A question put to an engine, with nothing reserved yet. `stated` is what the engine's own flags say.
 
-    `stated` is what the engine's own flags say. `stored`: how the weights that it runs are packed, where the model's
-    own are not. `at_most`: the batch is the most that the command allows at once. `again` asks the same for another
-    length.
+    `stored`: how the weights that it runs are packed, where the model's own are not. `at_most`: the batch is the most
+    that the command allows at once.
     """
 
-    size: Size
-    reservation: "Reservation | None" = None
-    holding: Holding | None = None
-    warnings: tuple[str, ...] = ()
-    stated: "Stated | None" = None
-    stored: str | None = None
-    at_most: bool = False
-    again: "Callable[[int], Asked] | None" = None
-
-    def shortened(self, fitted: Fit | None) -> "Asked | None":
-        """The question with the length to which the engine reduces it in this memory, where its flags leave it that."""
-        if self.reservation is None or self.again is None or fitted is None or fitted.fits:
-            return None
-        capacity, context = self.reservation.plan.capacity, self.size.request.context
-        if not self.reservation.question.knobs.get("auto_length") or capacity is None:
-            return None
-        length = capacity(max(fitted.room.kv_budget, 0)).values["max_model_len"]
-        return self.again(length) if isinstance(length, int) and length < context else None
+    engine: "Engine"
+    question: "Question"
+    stated: "Stated"
+    stored: str | None
+    at_most: bool
+    warnings: tuple[str, ...]
 
     def budget(self, budget: Budget | None) -> Budget | None:
         """The budget of the options, with what the engine's flags and its own defaults say of the memory."""
-        if self.reservation is None or self.stated is None:
-            if budget is not None and budget.card is not None and budget.utilization is None:
-                return budget._replace(utilization=_CARD_SHARE)
-            return budget
         if self.stated.kv_memory is not None:
             if budget is not None and (budget.card is None or budget != Budget(budget.vram, card=budget.card)):
                 option = "--vram" if budget.vram is not None else "--kv-memory"
@@ -69,13 +52,64 @@ class Asked(NamedTuple):
             return Budget(kv_memory=self.stated.kv_memory)
         if budget is None or budget.vram is None:
             return budget
-        of_rest, loaded = self.reservation.engine.of_rest, self.stated.loaded
-        own = self.reservation.engine.utilization(self.reservation.question, budget.vram)
+        of_rest, loaded = self.engine.of_rest, self.stated.loaded
+        own = self.engine.utilization(self.question, budget.vram)  # which refuses where no share has a meaning
         if budget.utilization is None:
             return budget._replace(utilization=self.stated.utilization or own, of_rest=of_rest, loaded=loaded)
         if self.stated.utilization is not None:
             raise KvcalcError("--utilization: the engine's own flags behind -- say it too", "leave one of them out")
         return budget._replace(of_rest=of_rest, loaded=loaded)
+
+
+class Asked(NamedTuple):
+    """The sized question, and what the named engine reserves for it."""
+
+    size: Size
+    posed: Posed | None = None
+    reservation: "Reservation | None" = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        if self.posed is None or self.reservation is None:
+            return ()
+        return (*self.posed.warnings, *self.reservation.plan.warnings)
+
+    @property
+    def stored(self) -> str | None:
+        return None if self.posed is None else self.posed.stored
+
+    @property
+    def at_most(self) -> bool:
+        return self.posed is not None and self.posed.at_most
+
+    @property
+    def holding(self) -> Holding | None:
+        if self.reservation is None:
+            return None
+        from kvcalc.reserving import holding
+
+        return holding(self.reservation)
+
+    def budget(self, budget: Budget | None) -> Budget | None:
+        return budget_of_card(budget) if self.posed is None else self.posed.budget(budget)
+
+    def shortened(self, fitted: Fit | None) -> "Asked | None":
+        """The question with the length to which the engine reduces it in this memory, where its flags leave it that."""
+        if self.posed is None or self.reservation is None or fitted is None or fitted.fits:
+            return None
+        capacity, request = self.reservation.plan.capacity, self.size.request
+        if not self.posed.question.knobs.get("auto_length") or capacity is None:
+            return None
+        length = capacity(max(fitted.room.kv_budget, 0)).values["max_model_len"]
+        if not isinstance(length, int) or length >= request.context:
+            return None
+        from kvcalc.reserving import reserve
+
+        size = measure(request._replace(context=length))
+        question = self.posed.question._replace(request=size.request, placement=size.placement).counted()
+        reduced = f"{self.posed.engine.name} reduces the length from {request.context:,} to {length:,} tokens"
+        posed = self.posed._replace(question=question, warnings=(*self.posed.warnings, reduced))
+        return Asked(size, posed, reserve(posed.engine, question))
 
     def engine_values(self, fitted: Fit | None) -> dict[str, Value] | None:
         """The `engine` object of the JSON, with what it counts where a budget was fitted."""
@@ -94,33 +128,53 @@ class Asked(NamedTuple):
         return engine_part(self.reservation, fitted)
 
 
+def budget_of_card(budget: Budget | None) -> Budget | None:
+    """The budget where no engine is named: of a named card, a share is used."""
+    if budget is not None and budget.card is not None and budget.utilization is None:
+        return budget._replace(utilization=_CARD_SHARE)
+    return budget
+
+
 def question_of(source: str | None, behind: Sequence[str] | None, given: Given) -> Asked:
     """Load the model, size it, and ask the engine that `--engine` or the words behind `--` name."""
     if given["engine"] is None and behind is None:
-        if given.get("block_size") is not None:
-            raise KvcalcError("--block-size: the exact size has no blocks", "name the engine that has: --engine vllm")
-        return Asked(measure(request_of(_load(source, given), given)))
+        return asked_of(_load(source, given), given)
 
     from kvcalc.launching import launch  # engines are not what a short question asks about
 
     started = launch(given["engine"], behind, partial(_pasted, source))
     model = _load(source, given) if source is not None or behind is None else _named_model(started, given)
-    stated = started.engine.asked(started.program, started.read._replace(memory=_memory(given)), model)
+    return asked_of(model, given, started)
+
+
+def asked_of(model: "Model", given: Given, started: "Launch | None" = None) -> Asked:
+    """Size the question about a model, and ask the engine that was started."""
+    size, posed = pose(model, given, started)
+    if posed is None:
+        return Asked(size)
+    from kvcalc.reserving import reserve
+
+    return Asked(size, posed, reserve(posed.engine, posed.question))
+
+
+def pose(model: "Model", given: Given, started: "Launch | None") -> tuple[Size, Posed | None]:
+    """The sized question, as it is put to the engine that was started."""
+    if started is None:
+        if given.get("block_size") is not None:
+            raise KvcalcError("--block-size: the exact size has no blocks", "name the engine that has: --engine vllm")
+        return measure(request_of(model, given)), None
+    from kvcalc.reserving import Question
+
+    engine = started.engine
+    stated = engine.asked(started.program, started.read._replace(memory=_memory(given)), model)
     if stated.draft is not None:
         model = replace(model, draft=_draft(stated.draft, given).layers)
         stated = stated._replace(knobs={**stated.knobs, "drafted": True})
     packed = (given["kv_dtype"] or "").strip().lower()
-    if packed in started.engine.packed:
-        given = {**given, "kv_dtype": started.engine.packed[packed]}
+    if packed in engine.packed:
+        given = {**given, "kv_dtype": engine.packed[packed]}
         stated = stated._replace(knobs={**stated.knobs, "packed": packed})
-    stated = stated._replace(knobs={**stated.knobs, **_block(started.engine, stated, given)})
-    return _answer(model, given, started, stated)
-
-
-def _answer(model: "Model", given: Given, started: "Launch", stated: "Stated") -> Asked:
-    """Size the question, and ask the engine."""
-    from kvcalc.reserving import Question, reserve
-
+    stated = stated._replace(knobs={**stated.knobs, **_block(engine, stated, given)})
     defaults = {name: value for name, value in stated.defaults.items() if given[name] is None}
     at_most = stated.sequences is not None and given["batch"] is None
     if stated.sequences is not None and at_most:
@@ -128,26 +182,11 @@ def _answer(model: "Model", given: Given, started: "Launch", stated: "Stated") -
         defaults["batch"] = stated.sequences * (replicas if isinstance(replicas, int) else layout_of(given)["dp"])
     size = measure(request_of(model, given, {**defaults, **stated.options}))
     question = Question(size.request, size.placement, started.version, stated.knobs, card=card_of(given)[1]).counted()
-    reservation = reserve(started.engine, question)
-    capacity = reservation.plan.capacity
-    holding = Holding(
-        reservation.plan.needed,
-        lambda sequences, tokens, free: started.engine.plan(question.at(sequences, tokens)).fits(free),
-        reservation.plan.most_sequences or started.engine.most_sequences,
-        None if capacity is None else lambda free: capacity(free).tokens,
-        reservation.plan.most_tokens,
-    )
     own = {f"--{name.replace('_', '-')}" for name in given}
     behind_it = [f"{name}: options of kvcalc stand in front of --" for name in started.read.unknown if name in own]
-    warnings = (*behind_it, *started.warnings, *stated.warnings, *reservation.plan.warnings)
-    stored = started.engine.stored(started.program, started.read, model)
-
-    def again(length: int) -> Asked:
-        reduced = f"{started.engine.name} reduces the length from {size.request.context:,} to {length:,} tokens"
-        options, said = {**stated.options, "context": length}, (*stated.warnings, reduced)
-        return _answer(model, given, started, stated._replace(options=options, warnings=said))
-
-    return Asked(size, reservation, holding, warnings, stated, stored, at_most, again)
+    stored = engine.stored(started.program, started.read, model)
+    warnings = (*behind_it, *started.warnings, *stated.warnings)
+    return size, Posed(engine, question, stated, stored, at_most, warnings)
 
 
 def _draft(name: str, given: Given) -> "Model":

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from kvcalc import library
 from kvcalc.cli.options import Output
 from kvcalc.document import Value, pick
-from kvcalc.errors import KvcalcError, escape
+from kvcalc.errors import KvcalcError, escape, shown, shown_path
 from kvcalc.model import Model
 from kvcalc.yamlfile import MOST_FILE_BYTES
 
 if TYPE_CHECKING:
     from kvcalc.report import Report
 
-__all__ = ["emit", "load_model", "standard_input", "write"]
+__all__ = ["emit", "load_model", "save", "standard_input", "write"]
 
 
 def load_model(source: str, *, assume_dense: bool = False) -> Model:
@@ -91,8 +91,11 @@ def emit(
             write(raw(value) + "\n")
 
 
-def write(text: str) -> None:
-    """Write a result. A reader that has gone away is no failure: `kvcalc ... | head -1` must not read as "no"."""
+def write(text: str) -> bool:
+    """Write a result. A reader that has gone away is no failure: `kvcalc ... | head -1` must not read as "no".
+
+    False: nobody reads on.
+    """
     try:
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="backslashreplace")  # a name may hold what an ASCII locale cannot show
@@ -103,3 +106,32 @@ def write(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             raise KvcalcError(f"standard output: {error.strerror}") from None
+        return False
+    return True
+
+
+def save(path: str, text: str, option: str) -> None:
+    """Write a file whole or not at all: a half-written one would be taken for the answer."""
+    import tempfile
+
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe has no other name
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            return
+        folder, name = os.path.split(os.path.realpath(path))
+        handle, draft = tempfile.mkstemp(prefix=f".{name[:60]}.", dir=folder)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(draft, 0o666 & ~mask)
+            os.replace(draft, os.path.join(folder, name))
+        except BaseException:
+            os.unlink(draft)
+            raise
+    except OSError as error:
+        raise KvcalcError(f"{option}: {shown_path(path)}: {error.strerror}") from None
+    except ValueError:  # a null byte
+        raise KvcalcError(f"{option}: expected a path, got {shown(path)}") from None

@@ -40,6 +40,7 @@ def size(
     block_size: o.BlockSize = None,
     vram: o.Vram = None,
     gpu: o.Gpu = None,
+    gpu_file: o.GpuFile = None,
     kv_memory: o.KvMemory = None,
     utilization: o.Utilization = None,
     weights: o.WeightsOption = None,
@@ -68,9 +69,8 @@ def size(
     if shorter is not None and budget is not None:
         asked, fitted = shorter, fit(shorter.size, budget, shorter.holding)
     stored = asked.stored if budget is not None and budget.weights == "auto" else None
-    if asked.at_most and fitted is not None and not fitted.fits:
-        asked = asked._replace(warnings=(*asked.warnings, _AT_MOST))
-    said = [*warnings(asked.size.request), *asked.warnings, *fit_warnings(fitted, stored)]
+    at_most = [_AT_MOST] if asked.at_most and fitted is not None and not fitted.fits else []
+    said = [*warnings(asked.size.request), *asked.warnings, *at_most, *fit_warnings(fitted and fitted.room, stored)]
 
     def document() -> dict[str, Value]:
         return size_document(asked.size, budget, fitted, said, explain=explain, engine=asked.engine_values(fitted))

@@ -1,10 +1,12 @@
 """Documents as JSON and CSV: values exactly, for programs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kvcalc.document import Value, flat
 
-__all__ = ["as_csv", "as_json", "raw"]
+__all__ = ["as_csv", "as_json", "csv_lines", "json_lines", "raw"]
+
+_AT_ONCE = 2000  # rows that are written together
 
 
 def as_json(document: Mapping[str, Value]) -> str:
@@ -29,6 +31,41 @@ def as_csv(documents: Sequence[Mapping[str, Value]]) -> str:
             writer.writerow(values)
         writer.writerow("" if value is None else raw(value) for value in values.values())
     return out.getvalue()
+
+
+def csv_lines(keys: Sequence[str], rows: Iterable[Sequence[Value]]) -> Iterator[str]:
+    """Rows of plain values under their keys, some at a time, so that however many there are no memory holds them."""
+    import csv
+    import io
+    from itertools import islice
+
+    def text(some: Iterable[Sequence[Value]]) -> str:
+        out = io.StringIO()
+        lines = (["true" if v is True else "false" if v is False else v for v in row] for row in some)
+        csv.writer(out, lineterminator="\n").writerows(lines)
+        return out.getvalue()
+
+    yield text([keys])
+    rest = iter(rows)
+    while lines := text(islice(rest, _AT_ONCE)):
+        yield lines
+
+
+def json_lines(
+    document: Mapping[str, Value], keys: Sequence[str], rows: Iterable[Sequence[Value]], under: str = "rows"
+) -> Iterator[str]:
+    """A document with its rows at the end, one a line and written some at a time."""
+    import json
+    from itertools import islice
+
+    begun = as_json(document).removesuffix("\n}\n")
+    yield f'{begun},\n  "{under}": ['
+    rest, first = iter(rows), True
+    while some := list(islice(rest, _AT_ONCE)):
+        lines = ",\n    ".join(json.dumps(dict(zip(keys, row, strict=True))) for row in some)
+        yield ("\n    " if first else ",\n    ") + lines
+        first = False
+    yield "\n  ]\n}\n"
 
 
 def raw(value: Value) -> str:

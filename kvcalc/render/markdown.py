@@ -1,6 +1,6 @@
 """Markdown tables, for issues and capacity tickets."""
 
-from kvcalc.report import Bytes, Cell, Count, Report, Section
+from kvcalc.report import Bytes, Cell, Count, Gauge, Report, Section, without_gauges
 from kvcalc.units import Units, format_bytes
 
 __all__ = ["render"]
@@ -18,6 +18,7 @@ def render(report: Report, units: Units) -> str:
 
 
 def _section(section: Section, units: Units) -> str:
+    section = without_gauges(section)
     rows = [[_cell(cell, units) for cell in row] for row in section.rows]
     align = [
         "---:" if any(isinstance(row[i], Bytes) for row in section.rows) else "---" for i in range(len(section.columns))
@@ -33,7 +34,7 @@ def _cell(cell: Cell, units: Units) -> str:
         return human if human.endswith(" B") else f"{human} ({cell.amount:,} B)"
     if isinstance(cell, Count):
         return cell.text
-    return _escape(cell)
+    return "" if isinstance(cell, Gauge) else _escape(cell)
 
 
 def _escape(text: str) -> str:

@@ -1,6 +1,8 @@
 """Tab-separated lines for pipes: no box, nothing cut, each amount once for people and once as a number."""
 
-from kvcalc.report import Bytes, Cell, Count, Report, Section
+from functools import lru_cache
+
+from kvcalc.report import Bytes, Cell, Count, Report, Section, without_gauges
 from kvcalc.units import Units, format_bytes
 
 __all__ = ["render"]
@@ -19,6 +21,7 @@ def render(report: Report, units: Units) -> str:
 
 def _section(section: Section, units: Units) -> list[str]:
     """The rows, under their headings where there are any. A column of amounts takes two fields in every row."""
+    section = without_gauges(section)
     wide = [any(isinstance(row[i], Bytes) for row in section.rows) for i in range(len(section.columns))]
     lines = []
     if any(section.columns):
@@ -28,12 +31,14 @@ def _section(section: Section, units: Units) -> list[str]:
     return lines + ["\t".join(_cell(cell, units, wide=w) for cell, w in row) for row in rows]
 
 
+_human = lru_cache(format_bytes)  # rows of a grid repeat themselves
+
+
 def _cell(cell: Cell, units: Units, *, wide: bool) -> str:
-    match cell:
-        case Bytes(amount=amount):
-            return f"{format_bytes(amount, units)}\t{amount}"
-        case Count(number=number):
-            text = "no limit" if number is None else str(number)
-        case _:
-            text = cell
+    if isinstance(cell, Bytes):
+        return f"{_human(cell.amount, units)}\t{cell.amount}"
+    if isinstance(cell, Count):
+        text = "no limit" if cell.number is None else str(cell.number)
+    else:
+        text = cell if isinstance(cell, str) else ""
     return f"{text}\t" if wide else text

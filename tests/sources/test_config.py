@@ -428,6 +428,22 @@ def test_state_dtype() -> None:
     assert "state_dtype" not in read(FACTS["jamba: period and offset"].config)
 
 
+def test_how_sparse_attention_chooses() -> None:
+    """Heads and tokens of an index are passed on where the file states them; blocks are counted in tokens."""
+    glm = {"model_type": "glm_moe_dsa", "num_hidden_layers": 6}
+    said = {"index_n_heads": 32, "index_topk": 2048}
+    assert {key: read({**glm, **said})[key] for key in ("index_heads", "index_topk")} == {
+        "index_heads": 32, "index_topk": 2048,
+    }  # fmt: skip
+    for unsaid in ({}, {"index_n_heads": "many", "index_topk": None}, {"index_n_heads": 0, "index_topk": True}):
+        assert not {"index_heads", "index_topk"} & set(read({**glm, **unsaid}))
+    m3 = FACTS["minimax m3: an index key beside"].config
+    sparse = {**m3["sparse_attention_config"], "sparse_num_index_heads": 4, "sparse_topk_blocks": 16}
+    model = loaded({**m3, "sparse_attention_config": sparse})
+    assert (model.index_heads, model.index_topk) == (4, 16 * 128)
+    assert "index_topk" not in read({**LLAMA, **said})
+
+
 @pytest.mark.parametrize(
     ("config", "limit"),
     [

@@ -60,6 +60,15 @@ def test_index_keys_of_latent_attention(arch, keys, layers, indexer):
     assert (data["layers"], data["caches"].get("indexer")) == (layers, indexer)
 
 
+def test_how_sparse_attention_chooses():
+    """Heads and tokens of an index are read where both are in units that the file explains."""
+    data = preset("deepseek32", 4, MLA, INDEX)
+    assert (data["index_heads"], data["index_topk"]) == (64, 2048)
+    blocks = preset("minimax-m3", 3, HEADS, INDEX, {"attention.indexer.block_size": 128})
+    assert "index_topk" not in blocks
+    assert "index_topk" not in preset("deepseek2", 3, MLA)
+
+
 def test_index_keys_of_plain_attention():
     """MiniMax M3 has index keys behind its leading dense blocks, and chooses whole blocks of tokens."""
     data = preset("minimax-m3", 3, HEADS, INDEX, {"leading_dense_block_count": 1, "attention.indexer.block_size": 128})

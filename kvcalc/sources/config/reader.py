@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from kvcalc.errors import KvcalcError, escape, shown
 from kvcalc.preset import model_from_preset
+from kvcalc.reading import is_integer
 from kvcalc.sources.config import around, families, keys, quantised
 from kvcalc.sources.config import numbers as n
 from kvcalc.sources.config.kinds import WINDOWS
@@ -29,6 +30,7 @@ _OLD = {
     **dict.fromkeys(("codegen", "gpt_bigcode", "gpt_neox", "opt"), "fp16"),
 }
 ASSUMED = "The file states no dtype; {} is assumed."
+_MOST_CHOSEN = 1 << 20  # tokens, or heads that score them: far above any real model
 # Types whose class has a limit that is none of their published models': their files state it, or it is not known.
 _UNLIMITED = ("bamba", "falcon", "falcon_h1", "nemotron_h")
 
@@ -66,7 +68,7 @@ def preset_from_config(
     count = parameter_count(config)
     preset |= {"parameters": count} if count else {}
     preset |= {"max_context": context} if context else {}
-    preset |= shape
+    preset |= _chosen(text, shape) | shape
     _, problems = model_from_preset({**preset}, file)
     if problems:  # numbers that are each possible, and do not go together
         raise KvcalcError(str(problems[0]._replace(file=escape(file))), BY_HAND)
@@ -184,6 +186,28 @@ def _named_dtype(data: Mapping[str, object], text: Config) -> str | None:
             text.refuse(f"expected float32, float16 or bfloat16, got {shown(value)}", key)
         return name
     return None
+
+
+def _chosen(text: Config, shape: Fields) -> Fields:
+    """How many heads score the tokens of sparse attention, and how many tokens or entries it chooses.
+
+    No matter of the cache: a file that does not say so is read all the same. MiniMax-M3 chooses blocks.
+    """
+    caches = shape.get("caches") or {}
+    assert isinstance(caches, dict)
+    if "indexer" not in caches and not any(isinstance(each, dict) and each.get("indexer") for each in caches.values()):
+        return {}
+    inner = text.data.get("sparse_attention_config")
+    data = {**text.data, **inner} if isinstance(inner, dict) else text.data
+
+    def stated(*keys: str) -> int | None:
+        values = [value for key in keys if isinstance(value := data.get(key), int)]
+        return values[0] if values and is_integer(values[0], 1, _MOST_CHOSEN) else None
+
+    blocks, size = stated("sparse_topk_blocks", "index_topk_blocks"), stated("sparse_block_size", "index_block_size")
+    heads = stated("sparse_num_index_heads", "index_n_heads")
+    chosen = blocks * size if blocks and size else stated("index_topk")
+    return {key: value for key, value in (("index_heads", heads), ("index_topk", chosen)) if value}
 
 
 def _state_dtype(text: Config, shape: Fields) -> Fields:

@@ -14,7 +14,7 @@ from kvcalc.sources.gguf import tensors
 from kvcalc.sources.gguf.blocks import Blocks, Layer
 from kvcalc.sources.gguf.families import ARRANGED, FAMILIES, NO_CACHE
 from kvcalc.sources.gguf.header import Tensor
-from kvcalc.sources.gguf.keys import BY_HAND, Keys
+from kvcalc.sources.gguf.keys import BY_HAND, MOST_WIDTH, Keys
 from kvcalc.sources.gguf.preset import preset_part
 from kvcalc.units import MOST_BYTES
 
@@ -63,6 +63,7 @@ def preset_from_gguf(
     blocks = Blocks(keys)
     layers, draft = _layers(blocks, held, whole=weights_bytes is not None)
     limit = keys.number("context_length", 1, 1 << 40)
+    chosen = _chosen(keys, layers)
     keys.close()
     preset: dict[str, object] = {"name": _name(metadata, file)}
     model_type = _model_type(arch, layers)
@@ -83,7 +84,21 @@ def preset_from_gguf(
         preset["max_context"] = limit
         if arch == "t5":  # what its converter calls the limit is the length that the encoder was trained with
             preset["encoder_tokens"] = limit
-    return preset | preset_part(layers, draft)
+    return preset | chosen | preset_part(layers, draft)
+
+
+def _chosen(keys: Keys, layers: Sequence[Layer]) -> dict[str, int]:
+    """How many heads score the tokens of sparse attention, and how many tokens or entries it chooses.
+
+    GLM-5.3 Flash scores pooled keys, and MiniMax-M3 whole blocks, in units that its file does not explain.
+    """
+    if not any(cache.kind == "indexer" or cache.fields.get("indexer") for layer in layers for cache in layer):
+        return {}
+    group = "attention.indexer"
+    if any(keys.get(f"{group}.{key}") is not None for key in ("kpool", "block_size")):
+        return {}
+    found = {"index_heads": keys.get(f"{group}.head_count"), "index_topk": keys.get(f"{group}.top_k")}
+    return {key: value for key, value in found.items() if type(value) is int and 0 < value < MOST_WIDTH}
 
 
 def _defaults(keys: Keys) -> list[str]:

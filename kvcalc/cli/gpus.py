@@ -1,0 +1,98 @@
+"""The verb `gpus`: list accelerators, show one with its sources, or a machine type."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from kvcalc.cardlist import (
+    SORTS,
+    card_document,
+    card_report,
+    card_values,
+    listing,
+    listing_document,
+    listing_report,
+    machine_document,
+    machine_report,
+    vendors,
+)
+from kvcalc.cards import catalogue, find_machine, find_one
+from kvcalc.cli import options as o
+from kvcalc.cli.shell import emit
+from kvcalc.errors import KvcalcError
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+def _complete_vendors(incomplete: str) -> list[str]:
+    return [vendor for vendor in vendors() if vendor.lower().startswith(incomplete.lower())]
+
+
+def _complete_sorts(incomplete: str) -> list[str]:
+    return [word for word in SORTS if word.startswith(incomplete)]
+
+
+@app.command()
+def gpus(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="Show this GPU or machine type; local: those of this machine.",
+            autocompletion=o.complete_gpu_names,
+            show_default=False,
+        ),
+    ] = None,
+    vendor: Annotated[
+        str | None,
+        typer.Option(
+            "--vendor", metavar="WORD", help="Only this maker's: nvidia, amd.", autocompletion=_complete_vendors
+        ),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            "--sort",
+            metavar="|".join(SORTS),
+            help="The most first, of prices the least.",
+            autocompletion=_complete_sorts,
+        ),
+    ] = None,
+    gpu_file: o.GpuFile = None,
+    format_: o.Format = None,
+    json_: o.Json = False,
+    get: o.Get = None,
+    quiet: o.Quiet = False,
+    units: o.UnitsOption = None,
+) -> None:
+    """List the GPUs, or show one with where its facts were read."""
+    output = o.output_of({**ctx.params, "explain": False}, terminal=sys.stdout.isatty())
+    if name in (None, "local"):
+        found = listing(vendor, sort, gpu_file, here=name is not None)
+        names = "\n".join(one.id for one in found.cards)
+        emit(
+            output,
+            lambda: listing_document(found),
+            lambda: listing_report(found, aligned=output.form == "table"),
+            headline=lambda _: names,
+            rows=lambda _: [card_values(one) for one in found.cards],
+        )
+        return
+    for option, value in (("--vendor", vendor), ("--sort", sort)):
+        if value is not None:
+            raise KvcalcError(f"gpus: NAME and {option} contradict each other")
+    machine = None if name in catalogue(gpu_file) else find_machine(name)
+    if machine is not None:
+        emit(
+            output,
+            lambda: machine_document(machine, gpu_file),
+            lambda: machine_report(machine, gpu_file),
+            headline=lambda _: machine.name,
+        )
+        return
+    one = find_one(name, gpu_file)
+    emit(output, lambda: card_document(one, gpu_file), lambda: card_report(one), headline=lambda _: one.id)

@@ -1,0 +1,116 @@
+"""An answer of many rows: written as they are worked out, or as one report; and its chart, into files."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from time import monotonic
+from typing import TYPE_CHECKING, TypeVar
+
+from kvcalc.cli.options import Output
+from kvcalc.cli.shell import emit, save, write
+from kvcalc.document import Value
+from kvcalc.errors import ExitCode, KvcalcError, escape
+
+if TYPE_CHECKING:
+    from kvcalc.charts import Chart
+    from kvcalc.report import Report
+
+__all__ = ["STREAMED", "draw", "emit_rows", "watched"]
+
+STREAMED = ("csv", "json", "quiet")  # forms that need no row but the one they write
+
+_QUIET = 1.0  # seconds; who waits no longer needs no word
+_STEP = 200  # cells between two looks at the clock
+
+Item = TypeVar("Item")
+Rows = Iterable[Sequence[Value]]
+
+
+def emit_rows(
+    output: Output,
+    head: dict[str, Value],
+    keys: Sequence[str],
+    rows: Callable[[], Rows],
+    report: "Callable[[], Report]",
+) -> ExitCode:
+    """Write the answer; `head` is its document without the rows. The status: whether any row fits, if that was asked.
+
+    The headline of --quiet is the size of each row, a line each.
+    """
+    fits, seen, warnings = keys.index("fits"), set(), head["warnings"]
+
+    def noted() -> Iterator[Sequence[Value]]:
+        for row in rows():
+            seen.add(row[fits])
+            yield row
+
+    if output.form in STREAMED:
+        if output.form != "json" and isinstance(warnings, list):
+            for warning in warnings:
+                print(f"kvcalc: warning: {escape(str(warning))}", file=sys.stderr)
+        for text in _pieces(output.form, head, keys, noted()):
+            if not write(text):
+                return ExitCode.OK
+    else:
+        listed: list[Value] = [dict(zip(keys, row, strict=True)) for row in noted()]
+        emit(
+            output,
+            lambda: {**head, "rows": listed},
+            report,
+            headline=lambda _: None,
+            warnings=[str(w) for w in _listed(warnings)],
+        )
+    return ExitCode.NO if seen - {None} == {False} else ExitCode.OK
+
+
+def _listed(value: Value) -> list[Value]:
+    return value if isinstance(value, list) else []
+
+
+def _pieces(form: str, head: dict[str, Value], keys: Sequence[str], rows: Rows) -> Iterator[str]:
+    from kvcalc.render.data import csv_lines, json_lines, raw
+
+    if form == "csv":
+        yield from csv_lines(keys, rows)
+    elif form == "json":
+        yield from json_lines(head, keys, rows)
+    else:
+        size, rest = keys.index("bytes_total"), iter(rows)
+        while some := list(islice(rest, 2000)):
+            yield "".join(f"{raw(row[size])}\n" for row in some)
+
+
+def watched(cells: Iterator[Item], total: int) -> Iterator[Item]:
+    """The cells, and on a terminal's standard error how many are done, where that takes more than a moment."""
+    if not sys.stderr.isatty():
+        yield from cells
+        return
+    start, said = monotonic(), False
+    try:
+        for done, cell in enumerate(cells):
+            if done % _STEP == _STEP - 1 and monotonic() - start > _QUIET:
+                print(f"\r{done + 1:,} of {total:,} cells", end="", file=sys.stderr, flush=True)
+                said = True
+            yield cell
+    finally:
+        if said:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def draw(
+    svg: str | None, html: str | None, chart: "Callable[[str], Chart]", report: "Callable[[], Report]", output: Output
+) -> None:
+    """Write the files that were asked for, whole or not at all, before anything is printed."""
+    if svg is not None and svg == html:
+        raise KvcalcError("--svg: contradicts --html, since both name the same file")
+    texts = []
+    if svg is not None:
+        from kvcalc.render.svg import render as as_svg
+
+        texts.append((svg, as_svg(chart("--svg"), output.units), "--svg"))
+    if html is not None:
+        from kvcalc.render.html import render as as_html
+
+        texts.append((html, as_html(report(), [chart("--html")], output.units), "--html"))
+    for path, text, option in texts:
+        save(path, text, option)

@@ -1,0 +1,191 @@
+"""The verb `tradeoff`: its numbers, its words, its curve and its refusals."""
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvcalc.cli.main import run
+
+Asked = Callable[..., Any]
+
+
+@pytest.fixture
+def asked(capsys: pytest.CaptureFixture[str]) -> Asked:
+    """The document of a command line."""
+
+    def asked(*argv: str) -> Any:
+        assert run(["tradeoff", *argv, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return asked
+
+
+def test_without_a_gpu(asked: Asked, capsys: pytest.CaptureFixture[str]) -> None:
+    """FLOPs and bytes, no seconds, and a sentence that says so."""
+    found = asked("llama3.1-8b", "--input", "1155", "--output", "211")
+    assert found["schema"] == "kvcalc.tradeoff/1"
+    assert round(found["flops"]["generation"]["ratio"], 1) == 194.5
+    assert found["kv"]["bytes_total"] == 1_366 * 131_072
+    assert (found["seconds"], found["prefix"], found["request"]["gpu"]) == (None, None, None)
+    assert run(["tradeoff", "llama3.1-8b"]) == 0
+    assert "no GPU is named" in capsys.readouterr().out
+
+
+def test_with_a_gpu(asked: Asked) -> None:
+    """The prefix of 8,000 tokens of the planning notes at half of the peak, and what a GPU says of the weights."""
+    found = asked("llama3.1-8b", "--prompt", "8000", "--gpu", "h100", "--compute-share", "0.5", "--link", "nvme,25GB/s")
+    assert round(1000 * found["prefix"]["recompute_seconds"]) == 294
+    assert [round(1000 * link["load_seconds"]) for link in found["prefix"]["links"]] == [150, 42]
+    assert found["seconds"]["ridge_tokens"] == 295
+    assert found["seconds"]["saves_time"] is True
+    assert found["seconds"]["tokens_whose_cache_equals_weights"] == 122_528
+    assert found["request"]["compute_share"] == 0.5
+    assert found["request"]["bandwidth_share"] == 0.8
+
+
+def test_the_cache_of_70b_on_four(asked: Asked) -> None:
+    """`--gpu 4xh100` and `--tp 4` are one question, and four GPUs share the weights."""
+    one, other = (asked("llama3-70b", *options) for options in (("--gpu", "4xh100"), ("--gpu", "h100", "--tp", "4")))
+    assert one == other
+    assert one["request"]["tp"] == 4
+    assert one["seconds"]["tokens_whose_cache_equals_weights"] == 430_603
+    assert one["seconds"]["ridge_tokens"] == 295
+
+
+@pytest.mark.parametrize(
+    ("options", "lengths"),
+    [
+        ([], (3_840, 256)),
+        (["-c", "8k"], (7_936, 256)),
+        (["-c", "100"], (50, 50)),
+        (["-c", "2"], (1, 1)),
+        (["--input", "1000"], (1_000, 256)),
+        (["--output", "96"], (4_000, 96)),
+        (["--input", "1k", "--output", "1"], (1_024, 1)),
+        (["--input", "1000", "-c", "4000"], (1_000, 3_000)),
+        (["--input", "1000", "-c", "4000", "--output", "3000"], (1_000, 3_000)),
+        (["-c", "max", "--output", "72"], (131_000, 72)),
+    ],
+)
+def test_lengths(asked: Asked, options: list[str], lengths: tuple[int, int]) -> None:
+    """Prompt and new tokens are the context together, and two of them give the third."""
+    request = asked("llama3.1-8b", *options)["request"]
+    assert (request["input"], request["output"]) == lengths
+    assert request["context"] == sum(lengths)
+
+
+@pytest.mark.parametrize("prompt", [1, 100, 290, 300, 5_000])
+def test_the_text_claims_no_time_below_the_ridge(prompt: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Below 295 tokens the answer says that no time is saved, and prints no ratio of times."""
+    assert run(["tradeoff", "llama3.1-8b", "--input", str(prompt), "--output", "2", "--gpu", "h100"]) == 0
+    out = capsys.readouterr().out
+    times = [line for line in out.splitlines() if line.startswith("time:")]
+    assert len(times) == 2
+    assert all(line.endswith("below the ridge") == (prompt < 295) for line in times)
+    assert ("and no time" in out) == (prompt < 295)
+
+
+def test_weights_of_eight_bits(asked: Asked) -> None:
+    """Half the bytes, computed at twice the speed with fp8 and no faster with int8."""
+    for dtype, ridge in (("fp8", 295), ("int8", 147), ("bf16", 295)):
+        found = asked("llama3.1-8b", "--gpu", "h100", "--weights", dtype)
+        assert found["seconds"]["ridge_tokens"] == ridge
+
+
+def test_a_table_at_80_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """No line is wider than the terminal, and no number is broken."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["tradeoff", "deepseek-v3.2", "-c", "128k", "-b", "32", "--gpu", "8xh100", "--format", "table"]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "time: token 131,072, batch 32" in out
+
+
+@pytest.mark.parametrize("gpu", [[], ["--gpu", "h100"]])
+def test_the_curve(gpu: list[str], tmp_path: Path, asked: Asked) -> None:
+    """A picture with both lines, written beside the answer; an older one is replaced."""
+    file = tmp_path / "curve.svg"
+    file.write_text("old", encoding="utf-8")
+    asked("llama3.1-8b", *gpu, "--svg", str(file))
+    text = " ".join(ET.fromstring(file.read_text(encoding="utf-8")).itertext())
+    assert "with the cache" in text
+    assert "without the cache" in text
+    assert ("ridge" in text) == bool(gpu)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--link", "nvme"], "--link: has no effect without a GPU"),
+        (["--compute-share", "0.5"], "--compute-share: has no effect without a GPU"),
+        (["--weights", "fp8"], "--weights: has no effect without a GPU"),
+        (["--gpu", "h100", "--weights", "none"], "--weights: none leaves nothing to read"),
+        (["--gpu", "h100", "--compute-share", "1.5"],
+         "--compute-share: expected a share above 0 and up to 1, such as 0.9, got '1.5'"),
+        (["--gpu", "h100", "--link", "pcie6"], "--link: expected a link, got 'pcie6'"),
+        (["--input", "0"], "--input: expected 1 to 1,099,511,627,776, got '0'"),
+        (["--input", "5000", "-c", "4096"], "--input: a context of 4,096 has no room for a prompt and new tokens"),
+        (["--output", "4096"], "--output: a context of 4,096 has no room for a prompt and new tokens"),
+        (["-c", "1"], "--context: a context of 1 has no room for a prompt and new tokens"),
+        (["--input", "10", "--output", "10", "-c", "30"],
+         "--context: 30 contradicts a prompt of 10 and 10 new tokens"),
+        (["--parameters", "many"], "--parameters: expected a count such as 8.03B, got 'many'"),
+        (["--gpu", "4xh100", "--tp", "2"], "--gpu: 4 contradicts tp 2 x pp 1 x dp 1"),
+        (["--svg", "/no/such/folder/a.svg"], "--svg: /no/such/folder/a.svg: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_refusals(options: list[str], message: str, refused: Callable[..., tuple[str, str]]) -> None:
+    """One line that names the option."""
+    assert refused("tradeoff", "llama3.1-8b", *options)[0] == message
+
+
+def test_a_model_whose_parameters_are_not_known(
+    tmp_path: Path, refused: Callable[..., tuple[str, str]], asked: Asked
+) -> None:
+    """It is refused with a way out, which works."""
+    file = tmp_path / "m.yaml"
+    file.write_text("name: M\ndtype: bf16\nheads: 4\nkv_heads: 2\nhead_dim: 64\nlayers: 2 full\n", encoding="utf-8")
+    message, hint = refused("tradeoff", str(file))
+    assert message == "--parameters: the number of parameters of M is not known"
+    assert "--parameters 8.03B" in hint
+    found = asked(str(file), "--parameters", "1M", "--gpu", "h100")
+    assert found["flops"]["per_token_outside_attention"] == 2_000_000
+    assert found["request"]["weights_bytes"] == 2_000_000
+
+
+def test_values_that_need_a_gpu(refused: Callable[..., tuple[str, str]], capsys: pytest.CaptureFixture[str]) -> None:
+    """A time without a GPU is refused with the way to it, and CSV has the same columns either way."""
+    assert refused("tradeoff", "llama3.1-8b", "--get", "seconds.token.ratio") == (
+        "--get: 'seconds.token.ratio' needs a GPU", "  hint: add --gpu NAME",
+    )  # fmt: skip
+    heads = []
+    for gpu in ([], ["--gpu", "h100"]):
+        assert run(["tradeoff", "llama3.1-8b", *gpu, "--format", "csv"]) == 0
+        heads.append(capsys.readouterr().out.splitlines()[0])
+    assert heads[0] == heads[1]
+    assert "prefix.break_even_bytes_per_second" in heads[0]
+
+
+def test_the_headline(capsys: pytest.CaptureFixture[str]) -> None:
+    """--quiet is how many times less a cache computes."""
+    assert run(["tradeoff", "llama3.1-8b", "--input", "8192", "--output", "1024", "-q"]) == 0
+    assert round(float(capsys.readouterr().out), 1) == 960.3
+
+
+def test_an_encoders_cache_is_not_weighed_up(asked: Asked, capsys: pytest.CaptureFixture[str]) -> None:
+    """To compute it again the encoder would have to run, which is not counted: no break-even is claimed."""
+    found = asked("whisper-large-v3", "--gpu", "l4")
+    assert found["prefix"] is None
+    assert found["seconds"]["token"]["ratio"] > 1
+    assert run(["tradeoff", "whisper-large-v3", "--gpu", "l4"]) == 0
+    assert "encoder" in capsys.readouterr().out
+
+
+def test_experts_below_the_ridge(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pass over 209 tokens reads more experts than one token does: that a cache saves, and it alone."""
+    assert run(["tradeoff", "mixtral-8x7b", "--gpu", "2xh100", "--input", "200", "--output", "10"]) == 0
+    assert "time only as far as it reads fewer experts: 209 tokens are below the ridge, 295" in capsys.readouterr().out
