@@ -3,19 +3,19 @@
 Nothing here reads a file or a terminal. Whether two numbers agree is decided in whole bytes, tokens or hundredths.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from kvcalc.errors import KvcalcError
 from kvcalc.hardware import Card
-from kvcalc.logform import Expected, LogForm, Run, Said
+from kvcalc.logform import Expected, LogForm, Run, Said, Variation
 from kvcalc.model import Model
 from kvcalc.request import Request, ask
 from kvcalc.reserving import Engine, Question
 from kvcalc.sizing import measure
-from kvcalc.versions import pick
+from kvcalc.versions import pick, unread
 
 __all__ = ["Checked", "Compared", "Verdict", "check", "overall"]
 
@@ -23,6 +23,7 @@ Verdict = Literal["match", "mismatch", "unknown"]
 
 _SMALLER_RANK = 3  # per cent that another rank may have had less
 _MOST_OPEN = 300  # readings of what a log leaves open
+_MOST_BESIDE = 20  # of them beside each usual misunderstanding
 
 
 class Compared(NamedTuple):
@@ -36,6 +37,12 @@ class Compared(NamedTuple):
     def undecided(self) -> bool:
         """Compared, and neither confirmed nor contradicted."""
         return self.verdict == "unknown" and self.expected.ranked and not self.expected.excuse
+
+    @property
+    def says(self) -> str:
+        """The verdict as far as it is one on the model and its cache."""
+        implied = self.verdict == "match" and self.expected.implied
+        return "undecided" if self.undecided else "implied" if implied else self.verdict
 
 
 class Checked(NamedTuple):
@@ -55,8 +62,10 @@ class Checked(NamedTuple):
 
 
 def overall(compared: Iterable[Compared]) -> Verdict:
-    """A mismatch if there is one; else nothing is sure where a smaller rank may have decided; else a match."""
-    seen = {"undecided" if each.undecided else each.verdict for each in compared}
+    """A mismatch if there is one; else nothing is sure where a smaller rank may have decided; else a match, if there is
+    one that another model would not have.
+    """
+    seen = {each.says for each in compared}
     return "mismatch" if "mismatch" in seen else "match" if "match" in seen and "undecided" not in seen else "unknown"
 
 
@@ -89,7 +98,9 @@ def check(
     row, warning = pick(run.engine.versions, version or said.rules, run.engine.name)
     request = ask(model, **stated)
     asking = _Asking(model, stated, Question(request, measure(request).placement, row, knobs, card=card))
-    warnings = (warning,) if warning else ()
+    newest = run.engine.newest
+    newer = unread(version, newest, run.engine.name) if version and newest else None
+    warnings = tuple(each for each in (warning, newer) if each)
     refused: KvcalcError | None = None
     compared: tuple[Compared, ...] = ()
     try:
@@ -99,17 +110,31 @@ def check(
     plain = Checked(asking.question, run.engine, version, compared, warnings=warnings)
     if refused is None and plain.verdict != "mismatch":
         return plain
-    closed: list[tuple[str, Question]] = []
-    for each in islice(form.variations(asking.question, run, version), _MOST_OPEN):
-        if not each.open:
-            closed.append((each.words, each.question))
-            continue
-        again = _try(each.question, run, form)
-        if again is not None:
+    readings = list(islice(form.variations(asking.question, run, version), _MOST_OPEN))
+    for each in readings:
+        if each.open and (again := _try(each.question, run, form)) is not None:
             return plain._replace(question=each.question, compared=again, assumed=each.words)
     if refused is not None:
-        raise refused
-    return plain._replace(explained=tuple(_explanations(asking, run, form, closed)))
+        plain = _under_a_rule(plain, [each for each in readings if each.open], run, form) or _raise(refused)
+    closed = [each for each in readings if not each.open]
+    asking = asking._replace(question=plain.question)
+    return plain._replace(explained=tuple(_explanations(asking, run, form, closed, version)))
+
+
+def _raise(error: KvcalcError) -> NoReturn:
+    raise error
+
+
+def _under_a_rule(plain: Checked, readings: Sequence[Variation], run: Run, form: LogForm) -> Checked | None:
+    """The first reading that there is a rule for, where the plainest has none."""
+    for each in readings:
+        try:
+            compared = _compare(each.question, run, form)
+        except KvcalcError:
+            continue
+        warning = f"not in the log, and taken since there is a rule for it: {each.words}"
+        return plain._replace(question=each.question, compared=compared, warnings=(*plain.warnings, warning))
+    return None
 
 
 def _try(question: Question, run: Run, form: LogForm) -> tuple[Compared, ...] | None:
@@ -142,27 +167,36 @@ def _judge(expected: Expected) -> Compared:
     return Compared(expected, "mismatch")
 
 
-def _explanations(asking: _Asking, run: Run, form: LogForm, closed: Sequence[tuple[str, Question]]) -> Iterator[str]:
-    """The usual misunderstandings under which all numbers would agree."""
+def _explanations(
+    asking: _Asking, run: Run, form: LogForm, closed: Sequence[Variation], version: str | None
+) -> list[str]:
+    """The usual misunderstandings under which all numbers would agree, alone or with what the log leaves open."""
+    return list(_plain(asking, run, form, closed)) or list(islice(_combined(asking, run, form, version), 1))
+
+
+def _plain(asking: _Asking, run: Run, form: LogForm, closed: Sequence[Variation]) -> Iterator[str]:
     if _try(asking.question, run._replace(giga=10**9), form):
         yield "sizes in GB of 10^9 bytes, and not in GiB"
-    for words, change in _changes(asking):
-        try:
-            question = change()
-        except KvcalcError:
-            continue
+    for words, question in _changes(asking):
         if _try(question, run, form):
             yield words
-    for words, question in closed:
-        if _try(question, run, form):
-            yield words
+    # other versions print the same as the first that does
+    yield from islice((each.words for each in closed if _try(each.question, run, form)), 1)
 
 
-def _changes(asking: _Asking) -> Iterator[tuple[str, Callable[[], Question]]]:
+def _combined(asking: _Asking, run: Run, form: LogForm, version: str | None) -> Iterator[str]:
+    for words, question in _changes(asking):
+        for each in islice(form.variations(question, run, version), _MOST_BESIDE):
+            if each.open and _try(each.question, run, form):
+                yield f"{words} ({each.words})"
+
+
+def _changes(asking: _Asking) -> Iterator[tuple[str, Question]]:
     request = asking.question.request
-    for words, options in (*_formats(request), *_layouts(request)):
-        yield words, partial(asking.changed, **options)
-    yield "every query head cached, and not the KV heads alone", partial(asking.changed, kv_heads="all")
+    heads = "every query head cached, and not the KV heads alone", {"kv_heads": "all"}
+    for words, options in (*_formats(request), *_layouts(request), heads):
+        with suppress(KvcalcError):
+            yield words, asking.changed(**options)
 
 
 def _formats(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -147,7 +147,8 @@ class Expected(NamedTuple):
 
     Both and `predicted` count bytes, tokens or hundredths: `scale` of them are one of the printed `unit`. None where
     nothing is to be expected, with `why`. `ranked`: a rank that is not in the log may have decided on less. `excuse`:
-    why a number that differs is no contradiction.
+    why a number that differs is no contradiction. `implied`: another printed number leaves no choice in any model: that
+    they agree says nothing.
     """
 
     number: int
@@ -161,6 +162,7 @@ class Expected(NamedTuple):
     why: str = ""
     ranked: bool = False
     excuse: str = ""
+    implied: bool = False
 
 
 class Variation(NamedTuple):

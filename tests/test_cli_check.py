@@ -111,6 +111,114 @@ def test_rules_of_another_time_are_named(check: Check) -> None:
     assert (status, document["verdict"]) == (0, "match")
 
 
+def test_what_any_model_would_print_proves_nothing(check: Check) -> None:
+    """Without the memory, 374.71 is only 3,747,120 / 10,000: no other model and no other format could contradict it."""
+    cut = "\n".join(line for line in START.splitlines() if "Available" not in line)
+    for options in ((), ("--model", "llama3-8b"), ("--kv-dtype", "fp32"), ("--tp", "1")):
+        assert check(cut, *options)[0] == 2
+    blocks = 3747120 // 16
+    assert check(cut, "--kv-memory", f"{blocks * 16 * 40960}B")[1]["verdict"] == "match"
+    status, document = check(cut.replace("374.71x", "374.81x"))
+    assert (status, document["verdict"]) == (1, "mismatch")
+    # before V1: 5,136 blocks x 16 tokens / 32,768 = 2.5078
+    old = "# GPU blocks: 5136, # CPU blocks: 0\nMaximum concurrency for 32768 tokens per request: 2.51x\n"
+    assert check(old, "--model", "qwen2.5-7b")[0] == 2
+    assert check(old.replace("2.51x", "2.50x"), "--model", "qwen2.5-7b")[0] == 1
+
+
+def test_containers_whose_lines_alternate_are_told_apart(check: Check) -> None:
+    """`docker compose logs` and `kubectl logs --prefix` mix servers: 19.92 GiB are 163,168 tokens of Llama 3.1 8B."""
+    other = (
+        START.replace("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "meta-llama/Llama-3.1-8B-Instruct")
+        .replace("142.94", "19.92").replace("3,747,120", "163,168").replace("374.71x", "16.32x").replace("fp8", "auto")
+        .replace("_size=4", "_size=1").replace("_size': 4", "_size': 1")
+    )  # fmt: skip
+    for first, second in (("big-1    | ", "small-1  | "), ("[pod/big-0/vllm] ", "[pod/small-0/vllm] ")):
+        both = zip(START.splitlines(), other.splitlines(), strict=True)
+        status, document = check("".join(f"{first}{a}\n{second}{b}\n" for a, b in both))
+        assert status == 0
+        assert [run["model"]["preset"] for run in document["runs"]] == ["llama3.3-70b", "llama3.1-8b"]
+        assert [line["verdict"] for line in document["lines"]] == ["match"] * 4
+
+
+def test_a_worker_of_another_container_belongs_to_the_only_start(check: Check) -> None:
+    """Workers on other machines have names of their own, and start nothing."""
+    log = "".join(f"[pod/lead-{int('Worker' in line)}/vllm] {line}\n" for line in START.splitlines())
+    status, document = check(log)
+    assert (status, len(document["runs"]), document["verdict"]) == (0, 1, "match")
+
+
+def test_a_start_that_failed_leaves_nothing_to_the_next(check: Check) -> None:
+    """A server that dies before it counts, and is started again with another model, is that model's."""
+    failed = START[: START.index("(Worker_TP0")].replace("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "gpt2")
+    status, document = check(failed + START)
+    assert status == 0
+    assert [run["model"]["preset"] for run in document["runs"]] == ["llama3.3-70b"]
+
+
+# Public logs, of which the page does not say what the cache was stored in.
+FP8 = {
+    "qwen3.5-122b-a10b": ("0.19.0", "21.43", "467,712", "131,072", "11.79", "states kept where prefixes end"),
+    "gemma4-26b-a4b": ("0.19.0", "51.62", "451,040", "131,072", "33.42", "2,048 batched tokens"),
+}
+
+
+@pytest.mark.parametrize("model", FP8)
+def test_explanations_are_tried_with_what_the_log_leaves_open(model: str, check: Check) -> None:
+    """Both kept fp8, which agrees with one more thing that the log does not say: then the format is still named."""
+    version, memory, tokens, length, concurrency, open_ = FP8[model]
+    log = (
+        f"Initializing a V1 LLM engine (v{version}) with config: model='x', max_seq_len={length.replace(',', '')}, "
+        f"kv_cache_dtype=auto, enable_prefix_caching=True\nAvailable KV cache memory: {memory} GiB\n"
+        f"GPU KV cache size: {tokens} tokens\nMaximum concurrency for {length} tokens per request: {concurrency}x\n"
+    )
+    status, document = check(log, "--model", model)
+    assert status == 1
+    assert any("an fp8 cache" in each for each in document["runs"][0]["explanations"])
+    assert open_ in "; ".join(document["runs"][0]["explanations"] + document["warnings"])
+    status, document = check(log.replace("dtype=auto", "dtype=fp8"), "--model", model)
+    assert (status, document["verdict"], document["runs"][0]["assumed"]) == (0, "match", open_)
+
+
+def test_memory_that_was_given_is_exact(check: Check) -> None:
+    """`--kv-cache-memory-bytes` is printed as 54.31 GiB and stands among the arguments: row 1 of engines-gpu.md E.3."""
+    log = (
+        "non-default args: {'model': 'meta-llama/Llama-3.1-8B', 'kv_cache_memory_bytes': 58314918461}\n"
+        "Initializing a V1 LLM engine (v0.33.0) with config: model='meta-llama/Llama-3.1-8B', max_seq_len=131072\n"
+        "Initial free memory 78.0 GiB, reserved 54.31 GiB memory for KV Cache as specified by kv_cache_memory_bytes config\n"
+        "GPU KV cache size: 444,896 tokens, Maximum concurrency for 131,072 tokens per request: 3.39x\n"
+    )
+    tokens = check(log)[1]["lines"][0]
+    assert (tokens["low"], tokens["predicted"], tokens["high"], tokens["verdict"]) == (444896, 444896, 444896, "match")
+    rounded = check(log.partition("\n")[2])[1]["lines"][0]  # 54.305 to 54.315 GiB // 2,097,152 x 16
+    assert (rounded["low"], rounded["high"], rounded["verdict"]) == (444864, 444944, "match")
+
+
+def test_states_in_blocks_of_64(check: Check) -> None:
+    """A public log of Qwen3.5 4B on an Intel GPU: states of 2,146,304 B in pages of 576 tokens x 4,096 B; 500 MiB are
+    27 blocks of 8 such pages, and a sequence of 1,024 tokens takes 2 + 3 of them: int(27 / 5 x 1,024) = 5,529.
+    """
+    log = (
+        "reserved 0.49 GiB memory for KV Cache as specified by kv_cache_memory_bytes config\n"
+        "GPU KV cache size: 5,529 tokens\nMaximum concurrency for 1,024 tokens per request: 5.40x\n"
+    )
+    status, document = check(log, "--model", "qwen3.5-4b", "--kv-memory", "500MiB")
+    assert (status, document["verdict"]) == (0, "match")
+    assert "blocks of 64 tokens" in document["runs"][0]["assumed"]
+
+
+def test_a_version_that_nobody_read_is_warned_of(check: Check) -> None:
+    """The rules of the newest version may not hold for a later one."""
+    assert any("99.0" in each for each in check(START.replace("0.18.0", "99.0"))[1]["warnings"])
+
+
+def test_a_manager_without_a_cache_is_left_open(check: Check) -> None:
+    """TensorRT-LLM's AutoDeploy counts blocks in a manager that holds nothing (a public log of December 2025)."""
+    log = "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 0.00 GiB for max tokens in paged KV cache (3958272).\n"
+    status, document = check(log, "--model", "qwen3-8b")
+    assert (status, verdicts(document)) == (0, {"kv_gib": "unknown"})
+
+
 def test_what_the_log_leaves_open_is_tried_and_said(check: Check) -> None:
     """Without a version the rules that fit are taken, and the answer says so: `google/gemma-4-31B-it` of E303."""
     status, document = check(
@@ -248,6 +356,30 @@ def test_windows_of_llama_cpp_have_a_line_of_their_own(check: Check) -> None:
     assert check(log.replace("174.00", "290.00"), "--model", "gemma3-4b")[0] == 1
 
 
+def test_windows_at_full_length_are_announced(check: Check) -> None:
+    """`--swa-full` makes llama.cpp warn before it announces the caches: without the warning it was not given."""
+    log = (
+        "llama_context: n_ctx         = 4096\nllama_context: n_ubatch      = 512\n"
+        "llama_kv_cache_iswa: creating non-SWA KV cache, size = 4096 cells\n"
+        "llama_kv_cache_iswa: creating     SWA KV cache, size = 4096 cells\n"
+        "llama_kv_cache:        CPU KV buffer size =   464.00 MiB\n"
+    )  # 29 sliding layers x 4,096 cells x 4,096 B
+    status, document = check(log, "--model", "gemma3-4b")
+    assert (status, document["runs"][0]["assumed"]) == (1, None)
+    assert "--swa-full" in "; ".join(document["runs"][0]["explanations"])
+    warned = "llama_kv_cache_iswa: using full-size SWA cache (ref: https://github.com/ggml-org/llama.cpp/pull/13194)\n"
+    at = log.index("llama_kv_cache_iswa")
+    assert check(log[:at] + warned + log[at:], "--model", "gemma3-4b")[1]["verdict"] == "match"
+
+
+def test_files_from_before_latents_are_known(check: Check) -> None:
+    """A public log of DeepSeek Coder V2 16B: 27 layers x 16 heads x (192 + 128) x 2 B x 2,048 cells x 8, no latent."""
+    log = "llama_kv_cache: size = 4320.00 MiB ( 2048 cells, 27 layers, 8/8 seqs), K (f16): 2592.00 MiB, V (f16): 1728.00 MiB\n"
+    status, document = check(log, "--model", "deepseek-v2-lite")
+    assert (status, document["verdict"]) == (0, "match")
+    assert "before latents" in document["runs"][0]["assumed"]
+
+
 def test_ollama_is_told_from_llama_cpp(check: Check) -> None:
     """The same lines behind Ollama's own are Ollama's, with its version, for each model that it loads."""
     sizes = "llama_kv_cache: size =  512.00 MiB (  4096 cells,  32 layers,  1/1 seqs), K (f16):  256.00 MiB, V (f16): "
@@ -257,6 +389,75 @@ def test_ollama_is_told_from_llama_cpp(check: Check) -> None:
     assert status == 0
     assert [(run["engine"], run["version"]) for run in document["runs"]] == [("ollama", "0.33.1")] * 2
     assert check(sizes + " 256.00 MiB\n", "--model", "llama3.1-8b")[1]["lines"][0]["engine"] == "llama.cpp"
+
+
+# A public log of QwQ 32B on 4 L4 in March 2025: 64 layers x 2 of 8 heads x 2 x 128 x 2 B are 65,536 B a token and GPU.
+QWQ = "".join(
+    f"[2025-03-08 12:29:21 TP{rank}] {line}\n"
+    for line in ("Load weight begin. avail mem=21.63 GB",
+                 "Load weight end. type=Qwen2ForCausalLM, dtype=torch.bfloat16, avail mem=6.09 GB, mem usage=15.54 GB.",
+                 "KV Cache is allocated. #tokens: 46611, K size: 1.42 GB, V size: 1.42 GB")
+    for rank in range(4)
+)  # fmt: skip
+ARGUMENTS = (
+    "server_args=ServerArgs(model_path='Qwen/QwQ-32B', mem_fraction_static=0.85, max_total_tokens=None, tp_size=4)\n"
+)
+
+
+def test_tokens_of_sglang_follow_from_the_memory_in_its_log(check: Check) -> None:
+    """6.09 - 0.15 x 21.63 GiB are 2.8455 GiB, 46,620 tokens of 65,536 B; half a digit of both numbers is 94 tokens."""
+    status, document = check(ARGUMENTS + QWQ)
+    tokens = next(line for line in document["lines"] if line["quantity"] == "tokens")
+    assert (status, tokens["predicted"], tokens["verdict"]) == (0, 46620, "match")
+    assert (46620 - tokens["low"], tokens["high"] - 46620) == (94, 94)
+    other = check(ARGUMENTS + QWQ.replace("6.09 GB", "6.29 GB"))[1]
+    assert verdicts(other) == {"k_gb": "match", "v_gb": "match", "tokens": "unknown"}
+    for limited in (ARGUMENTS.replace("=None", "=46611"), ""):  # somebody else decided, or the share is not known
+        known = ("--model", "qwq-32b", "--tp", "4")
+        assert verdicts(check(limited + QWQ, *known)[1]) == {"k_gb": "match", "v_gb": "match"}
+
+
+@pytest.mark.parametrize(
+    ("model", "share", "before", "after", "pool", "rest", "tokens", "middle"),
+    [
+        # Meta-Llama-3.1-8B on an H100 in January 2025: (63.72 - 0.12 x 78.81) x 2^30 / 131,072
+        ("meta-llama/Meta-Llama-3.1-8B-Instruct", "0.88", "78.81", "63.72", "K size: 27.13 GB, V size: 27.13 GB.",
+         "max_total_num_tokens=444500, max_prefill_tokens=16384, max_running_requests=2049, context_len=131072", 444500, 444520),
+        # Qwen3 0.6B out of ModelScope with SGLang 0.4.6: (2.03 - 0.12 x 3.23) x 2^30 / 114,688
+        ("/mnt/d/gx/Desktop/Model/Qwen3-0___6B", "0.88", "3.23", "2.03", "#tokens: 15387, K size: 0.82 GB, V size: 0.82 GB",
+         "max_total_num_tokens=15387, chunked_prefill_size=2048, max_running_requests=2049, context_len=40960", 15387, 15376),
+    ],
+    ids=["before February 2025", "ModelScope"],
+)  # fmt: skip
+def test_older_logs_of_sglang(
+    model: str, share: str, before: str, after: str, pool: str, rest: str, tokens: int, middle: int, check: Check
+) -> None:
+    """Whole public logs: K, V and the tokens, wherever they stand."""
+    lines = (
+        f"server_args=ServerArgs(model_path='{model}', mem_fraction_static={share}, max_total_tokens=None, tp_size=1)",
+        f"Load weight begin. avail mem={before} GB",
+        f"Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem={after} GB",
+        f"KV Cache is allocated. {pool}", "Memory pool end. avail mem=8.34 GB", rest,
+    )  # fmt: skip
+    status, document = check("".join(f"[2025-01-23 19:35:20 TP0] {line}\n" for line in lines))
+    assert status == 0
+    assert verdicts(document) == dict.fromkeys(("k_gb", "v_gb", "tokens"), "match")
+    assert [(line["printed"], line["predicted"]) for line in document["lines"] if line["quantity"] == "tokens"] == [
+        (tokens, middle)
+    ]
+
+
+def test_states_of_sglang_are_in_the_format_of_its_arguments(check: Check) -> None:
+    """Half of the 17.58 GB that 125 states take in 32 bits (a public log of Qwen 3.5 27B) are states in 16 bits."""
+    log = (
+        "server_args=ServerArgs(model_path='Qwen/Qwen3.5-27B', mamba_ssm_dtype=None)\n"
+        "Mamba Cache is allocated. max_mamba_cache_size: 124, conv_state size: 0.34GB, ssm_state size: 17.58GB\n"
+    )
+    assert check(log)[1]["verdict"] == "match"
+    half = log.replace("17.58", "8.79")
+    status, document = check(half)
+    assert (status, document["runs"][0]["explanations"]) == (1, ["states in bf16"])
+    assert check(half.replace("=None", "='bfloat16'"))[1]["verdict"] == "match"
 
 
 def test_the_pool_of_a_draft_is_left_open(check: Check) -> None:
@@ -308,7 +509,7 @@ def test_bad_usage(refused: Callable[..., tuple[str, str]], tmp_path: Path) -> N
     assert "--engine: no log of mlx" in refused("check", str(LOG), "--engine", "mlx")[0]
     assert "--engine NAME" in refused("check", str(LOG), "--", "--block-size", "16")[0]
     assert "LOG" in refused("check")[0]
-    assert "found none" in refused("check", str(LOG), "--engine", "sglang")[0]
+    assert "the start-up log of sglang" in refused("check", str(LOG), "--engine", "sglang")[0]
 
 
 HOSTILE = ["9" * 24, "0", "-1", "1e9", "NaN", "٣", "9" * 5000, "1,2,3", "\x1b[31m5", "", " "]

@@ -7,7 +7,7 @@ from kvcalc.engines._llama_caches import compressed_cells, keep
 from kvcalc.engines._llama_context import Context, context_of
 from kvcalc.engines._llama_versions import VERSIONS, Version
 from kvcalc.logform import MIB, Expected, Found, Printed, Run, Variation, plain
-from kvcalc.model import Attention, Recurrent
+from kvcalc.model import Attention, Latent, Recurrent
 from kvcalc.reserving import Question, held
 
 __all__ = ["expect", "rows", "rules_of", "variations"]
@@ -202,16 +202,32 @@ def variations(question: Question, run: Run, version: str | None) -> Iterator[Va
                 yield Variation(f"the rules of llama.cpp {row.name}", question._replace(version=row), open=True)
     for words, knobs in _settings(question, run):
         changed = question._replace(knobs={**question.knobs, **knobs})
-        yield Variation(words, changed, open=True)
-        if version is None:
+        silent = not ("swa_full" in knobs and _announced(run))
+        yield Variation(words, changed, open=silent)
+        if version is None and silent:
             for row in reversed(rows(run)):
                 yield Variation(f"{words}, the rules of llama.cpp {row.name}", changed._replace(version=row), open=True)
+    yield from _file(question, run)
     if version is not None:
         for row in VERSIONS:
             if row != question.version:
                 yield Variation(
                     f"the rules of another time, llama.cpp {row.name}", question._replace(version=row), open=False
                 )
+
+
+def _file(question: Question, run: Run) -> Iterator[Variation]:
+    """Files that were converted before llama.cpp knew latents hold a model of many heads."""
+    kept, caches = question.version, question.request.model.distinct_caches
+    if isinstance(kept, Version) and kept.latent != "heads" and any(isinstance(c, Latent) for c in caches):
+        changed = question._replace(version=kept._replace(latent="heads"))
+        silent = run.last("key") is None  # its metadata would tell
+        yield Variation("a file from before latents had keys of their own, every head kept", changed, open=silent)
+
+
+def _announced(run: Run) -> bool:
+    """Windows at full length are warned of just before the caches are announced (llama-kv-cache-iswa.cpp)."""
+    return any("cache" in each.says for each in run.found)
 
 
 def _settings(question: Question, run: Run) -> Iterator[tuple[str, dict[str, object]]]:

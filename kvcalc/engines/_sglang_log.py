@@ -11,7 +11,7 @@ from kvcalc import dtypes
 from kvcalc.engines._sglang_cells import placed, ratio_of, state_bytes, token_bytes, windowed
 from kvcalc.engines._spread import restaged
 from kvcalc.engines.sglang import stages_of
-from kvcalc.logform import Expected, Found, LogForm, Printed, Run, Said, Variation, line, plain
+from kvcalc.logform import Expected, Found, LogForm, Printed, Run, Said, Variation, digits, line, plain
 from kvcalc.model import Attention, Cache, Recurrent
 from kvcalc.reserving import Capacity, Plan, Question
 
@@ -20,11 +20,14 @@ __all__ = ["FORM"]
 _KEYS = (
     "model_path", "context_length", "tp_size", "pp_size", "dp_size", "kv_cache_dtype", "page_size", "dtype",
     "swa_full_tokens_ratio", "mamba_ssm_dtype", "mamba_full_memory_ratio", "max_mamba_cache_size",
-    "disable_radix_cache", "enable_dp_attention", "attn_dp_size", "disable_hybrid_swa_memory",
+    "disable_radix_cache", "enable_dp_attention", "attn_dp_size", "disable_hybrid_swa_memory", "mem_fraction_static",
+    "max_total_tokens",
 )  # fmt: skip
 
 _LINES = (
     line("server_args=ServerArgs(", r"server_args=ServerArgs\(", "start", _KEYS),
+    line("Load weight ", r"Load weight begin\. avail mem=(?P<before_gb>[\d.]+) GB"),
+    line("Load weight ", r"Load weight end\..{1,200}?avail mem=(?P<after_gb>[\d.]+) GB"),
     line("KV cache", r"Using KV cache dtype: (?:torch\.)?(?P<held_dtype>\w+)"),
     line("liding window memory pool",
          r"[Uu]se [Ss]liding window memory pool.{0,20}?full_layer_tokens=(?P<full_layer_tokens>-?\d+), "
@@ -35,8 +38,10 @@ _LINES = (
     line("Cache is ",
          r"KV Cache is allocated\.(?: dtype: (?:torch\.)?(?P<held_dtype>\w+),)? #tokens: (?P<tokens>\d+), "
          r"(?:K size: (?P<k_gb>[\d.]+) GB, V size: (?P<v_gb>[\d.]+)|KV size: (?P<kv_gb>[\d.]+)) GB", "count"),
+    line("Cache is ",  # until February 2025
+         r"KV Cache is allocated\. K size: (?P<k_gb>[\d.]+) GB, V size: (?P<v_gb>[\d.]+) GB", "count"),
     line("max_total_num_tokens=",
-         r"\bmax_total_num_tokens=\d+,.{0,200}?\bcontext_len=(?P<context_len>\d+)"),
+         r"\bmax_total_num_tokens=(?P<most>\d+),(?:.{0,200}?\bcontext_len=(?P<context_len>\d+))?", "count"),
 )  # fmt: skip
 
 _FLAGS = (
@@ -128,9 +133,13 @@ def _expect(question: Question, run: Run) -> Iterator[Expected]:
     page = plan.values["block_size"]
     assert isinstance(page, int)
     full: dict[str, int] = {}  # tokens of the pool of each replica that is not a draft's
+    memory = _Memory(run)
     sizes: dict[tuple[str, str, int], tuple[str | None, ...]] = {}
     for found in run.found:
-        tokens, slots = found.get("tokens"), found.get("mamba_slots")
+        memory.read(found)
+        slots, tokens = found.get("mamba_slots"), found.get("tokens")
+        if tokens is None and "k_gb" in found.says:  # the pool's tokens come later
+            tokens = digits(run.last("most"))
         if tokens is not None:
             printed = tuple(found.says.get(name) for name in ("k_gb", "v_gb", "kv_gb"))
             first = sizes.setdefault((found.stream, found.rank, tokens.value), printed)
@@ -138,12 +147,15 @@ def _expect(question: Question, run: Run) -> Iterator[Expected]:
             window = not draft and _is_window(found, tokens.value + page, cells, run.giga)
             yield from _pool(found, tokens, page, cells, run, draft=draft, window=window)
             if not draft and not window:
-                yield from _counted(found, "tokens", tokens, plan, run)
                 full[found.stream] = tokens.value
+                if "tokens" in found.says:
+                    yield from _counted(found, tokens, plan, memory)
         elif slots is not None:
             yield from _states(found, slots, cells, run)
         elif "swa_layer_tokens" in found.says:
             yield from _windows(found, question, page)
+        elif (most := found.get("most")) is not None and run.last("tokens") is None:
+            yield from _counted(found, most, plan, memory)
     if len(cells) == 1 and run.last("max_mamba_cache_size") is None:
         yield from _slots(run, plan, cells[0], full)
 
@@ -181,10 +193,56 @@ def _pool(
         yield Expected(found.number, quantity, printed, "GB", run.giga, low, high, high)
 
 
-def _counted(found: Found, quantity: str, tokens: Printed, plan: Plan, run: Run) -> Iterator[Expected]:
-    if run.budget is not None and plan.capacity is not None:
-        most = plan.capacity(run.budget).tokens
-        yield Expected(found.number, quantity, tokens, "", 1, most, most, most)
+class _Memory:
+    """What the pool of a replica is cut from: free memory behind the weights, less a share of that before them.
+
+    `_profile_available_bytes` in kv_cache_configurator.py takes the least of all ranks; images and drafts come off too.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.share = digits(run.last("mem_fraction_static"), 3)
+        self.most = plain(run.last("max_total_tokens"))
+        self.free: dict[tuple[str, str, str], Printed] = {}  # by name, replica and rank
+
+    def read(self, found: Found) -> None:
+        for name in ("before_gb", "after_gb"):
+            printed = found.get(name, 2)
+            key = name, found.stream, found.rank
+            if printed is not None and not (name == "before_gb" and key in self.free):  # a draft's is a later one
+                self.free[key] = printed
+
+    def budgets(self, stream: str) -> tuple[int, int, int] | None:
+        """The least, the likely and the largest number of bytes, as far as printed digits say."""
+        if self.run.budget is not None:
+            return (self.run.budget,) * 3
+        before, after = (self._least(name, stream) for name in ("before_gb", "after_gb"))
+        if before is None or after is None or self.share is None:
+            return None
+        of = 10**self.share.places
+        kept = max(of - self.share.value, 0)
+        giga = self.run.giga
+        (first, last), (low, high) = before.bounds(giga), after.bounds(giga)
+        budgets = (
+            low - last * kept // of,
+            after.whole(giga) - before.whole(giga) * kept // of,
+            high - first * kept // of,
+        )
+        return None if budgets[2] <= 0 else (max(budgets[0], 0), max(budgets[1], 0), budgets[2])
+
+    def _least(self, name: str, stream: str) -> Printed | None:
+        return min((free for key, free in self.free.items() if key[:2] == (name, stream)), default=None)
+
+
+def _counted(found: Found, tokens: Printed, plan: Plan, memory: _Memory) -> Iterator[Expected]:
+    """Tokens by the memory. Where that is the log's own, other things that it does not show may have come off."""
+    budgets = memory.budgets(found.stream)
+    if budgets is None or plan.capacity is None:
+        return
+    low, middle, high = (plan.capacity(each).tokens for each in budgets)
+    excuse = "" if memory.run.budget is not None else "memory may have been taken or freed beside the weights"
+    if not excuse or memory.most is None:
+        yield Expected(found.number, "tokens", tokens, "", 1, low, middle, high, excuse=excuse)
 
 
 def _states(found: Found, slots: Printed, cells: list[_Cells], run: Run) -> Iterator[Expected]:
@@ -234,7 +292,8 @@ def _variations(question: Question, run: Run, version: str | None) -> Iterator[V
     for dtype in (dtypes.COMPUTE["bf16"], dtypes.FP32):
         request = question.request
         if any(isinstance(c, Recurrent) for c in request.model.distinct_caches) and not run.last("mamba_ssm_dtype"):
-            yield Variation(f"states in {dtype.name}", _with(question, mamba_ssm_dtype=dtype.name), open=True)
+            silent = run.last("model_path") is None  # its arguments would name another format
+            yield Variation(f"states in {dtype.name}", _with(question, mamba_ssm_dtype=dtype.name), open=silent)
 
 
 def _with(question: Question, **knobs: object) -> Question:

@@ -106,11 +106,12 @@ def _concurrency(reader: _Reader, found: Found, printed: Printed) -> Iterator[Ex
     if found.stream in reader.old and length:  # tokens by length, not blocks by whole blocks
         block = plan.values["block_size"]
         assert isinstance(block, int)
-        low = 100 * reader.blocks[found.stream] * block // length
-        yield Expected(found.number, "concurrency", printed, "x", 100, low, low, low + 1)
+        most = round(100 * (reader.blocks[found.stream] * block / length))
+        yield Expected(found.number, "concurrency", printed, "x", 100, most, most, most, implied=True)
     elif tokens is not None and found.stream not in reader.blocks:
         first, last = (_hundredths(_capacity(plan, blocks)) for blocks in _blocks_of(plan, tokens))
-        yield Expected(found.number, "concurrency", printed, "x", 100, first, first, last)
+        implied = _row(reader.question).exact_tokens or plan.values["groups"] == 1  # tokens by length, in any model
+        yield Expected(found.number, "concurrency", printed, "x", 100, first, first, last, implied=implied)
     else:
         yield _counted(reader, found, printed, plan, "concurrency", _hundredths, "x", 100)
 

@@ -17,7 +17,7 @@ _KEYS = (
     "data_parallel_size", "decode_context_parallel_size", "kv_cache_dtype", "block_size", "max_num_batched_tokens",
     "enable_prefix_caching", "async_scheduling", "disable_hybrid_kv_cache_manager", "mamba_cache_mode",
     "mamba_cache_dtype", "mamba_ssm_cache_dtype", "num_speculative_tokens", "num_spec_tokens", "method", "swap_space",
-    "num_gpu_blocks_override",
+    "num_gpu_blocks_override", "kv_cache_memory_bytes",
 )  # fmt: skip
 
 _ENGINE = r"Initializing an? (?:V\d )?LLM engine(?: \(v?(?P<version>[^)\s]{1,60})\))? with config:"
@@ -41,6 +41,7 @@ _LINES = (
     line("mamba page size", r"Padding mamba page size by (?P<mamba_pad_pct>[\d.]+)%", "count"),
     line("KV cache", r"Available KV cache memory: (?P<available>-?[\d.]+) GiB", "count"),
     line("KV cache", r"Explicitly set \((?P<available>[\d.]+)/[\d.]+\) GiB for KV cache(?P<cpu>)", "count"),
+    line("memory for KV Cache", r"reserved (?P<available>[\d.]+) GiB memory for KV Cache as specified", "count"),
     line("Cache is ", r"reserved for KV Cache is (?P<available>-?[\d.]+) ?GiB", "count"),
     line("KV cache", r"\b[A-Z]{2,8} KV cache size: (?P<tokens>[\d,]+) tokens", "count"),
     line("Maximum concurrency for",
@@ -64,6 +65,7 @@ _FLAGS = (
     ("mamba_cache_dtype", "--mamba-cache-dtype"),
     ("mamba_ssm_cache_dtype", "--mamba-ssm-cache-dtype"),
     ("num_gpu_blocks_override", "--num-gpu-blocks-override"),
+    ("kv_cache_memory_bytes", "--kv-cache-memory-bytes"),
     ("dtype", "--dtype"),
 )
 _SWITCHES = (

@@ -50,6 +50,7 @@ def _ways(question: Question, run: Run, version: str | None) -> list[Sequence[_W
         (windows, {"max_num_batched_tokens"},
          [_knob("max_num_batched_tokens", n, f"{n:,} batched tokens") for n in (2048, 16384)]),
         (windows, {"async_scheduling"}, [_knob("async_scheduling", False, "scheduling that is not asynchronous")]),
+        (bool(states), {"block_size", "backend"}, [_knob("block_size", 64, "blocks of 64 tokens, as on Intel's GPUs")]),
         (bool(states), {"enable_prefix_caching"},
          [_knob("enable_prefix_caching", on, f"prefix caching {'on' if on else 'off'}") for on in (False, True)]),
         (bool(states and knobs.get("enable_prefix_caching", True)), {"mamba_cache_mode"},

@@ -89,10 +89,10 @@ def check_log(stream: BinaryIO, spoken: Sequence[Spoken], wanted: Wanted, file: 
         except KvcalcError as error:
             refused.append((run, error))
             continue
-        warnings += notes
+        warnings += [*notes, *one.warnings]
         checked.append(one)
     if not any(each.verdict != "unknown" or _excused(each) for each in checked):
-        _nothing(checked, refused, file)
+        _nothing(spoken, checked, refused, file)
     told = refused[:_MOST_REFUSED]
     warnings += [f"line {run.found[0].number}: {run.engine.name}: {error.message}" for run, error in told]
     if len(refused) > _MOST_REFUSED:
@@ -106,10 +106,12 @@ def _seen(run: Run, names: Iterable[str]) -> bool:
 
 def _excused(checked: Checked) -> bool:
     """Something was compared, if not decided."""
-    return any(each.expected.predicted is not None for each in checked.compared)
+    return any(each.expected.predicted is not None and not each.expected.implied for each in checked.compared)
 
 
-def _nothing(checked: Sequence[Checked], refused: Sequence[tuple[Run, KvcalcError]], file: str) -> None:
+def _nothing(
+    spoken: Sequence[Spoken], checked: Sequence[Checked], refused: Sequence[tuple[Run, KvcalcError]], file: str
+) -> None:
     """Say in one line why nothing can be compared."""
     if refused:
         run, error = refused[0]
@@ -117,8 +119,9 @@ def _nothing(checked: Sequence[Checked], refused: Sequence[tuple[Run, KvcalcErro
     reasons = dict.fromkeys(each.why for one in checked for each in one.compared if each.why)
     if reasons:
         raise KvcalcError(f"{file}: nothing to compare: {next(iter(reasons))}", "--kv-memory SIZE says it")
+    asked = spoken[0].engine.name if len(spoken) == 1 else "an engine"
     raise KvcalcError(
-        f"{file}: expected the start-up log of an engine with the size of its cache, and found none",
+        f"{file}: expected the start-up log of {asked} with the size of its cache, and found none",
         "the lines of vLLM, SGLang, TensorRT-LLM, llama.cpp or Ollama from start to ready, whatever stands around them",
     )
 

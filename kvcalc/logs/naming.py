@@ -40,8 +40,11 @@ def preset_of(names: Sequence[str]) -> tuple[Entry, str] | None:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """A hub id as it stands in paths too: a folder of the hub's cache, the last part of a path, a GGUF file's name."""
-    name = name.strip().rstrip("/\\")
+    """A hub id as it stands in paths too: a folder of the hub's cache, the last part of a path, a GGUF file's name.
+
+    ModelScope's folders have `___` for a dot.
+    """
+    name = name.strip().rstrip("/\\").replace("___", ".")
     cached = re.search(r"models--([\w.-]+?)--([\w.-]+)", name, re.ASCII)
     if cached:
         yield f"{cached[1]}/{cached[2]}"

@@ -10,7 +10,7 @@ __all__ = ["MOST_UNPACKED", "pieces"]
 
 _GZIP = b"\x1f\x8b\x08"  # and the one method that there is, RFC 1952
 _WITH_HEADER = 31  # wbits of zlib: a gzip header and the largest window
-MOST_UNPACKED = 1 << 33  # bytes; a small file can unpack to a thousand times its size
+MOST_UNPACKED = 1 << 30  # bytes, ten times a very long log; a small file can unpack to a thousand times its size
 
 
 def pieces(stream: BinaryIO, size: int, file: str, most: int = MOST_UNPACKED) -> Iterator[bytes]:

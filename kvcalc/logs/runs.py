@@ -16,6 +16,9 @@ MOST_FOUND = 2_000  # lines kept for all engines together; a start has some twen
 _REPLICA = re.compile(r"(?<![A-Za-z])DP(?:[ _]?rank)?[ _=]?(\d{1,4})(?!\d)")
 _RANK = re.compile(r"(?<![A-Za-z])(?:TP|PP)(\d{1,4})(?!\d)|\brank[ =](\d{1,4})\b|\[RANK (\d{1,4})\]")
 _SIGNED = 160  # characters in front of a message
+# How collectors sign the lines of several containers: `vllm-1  | ` of compose, `[pod/a-0/vllm] ` of kubectl --prefix.
+_SOURCE = re.compile(r"\s{0,8}(?:([\w.-]{1,80}) {1,40}\||\[(pod/[^\]\s]{1,200})\])(?= )")
+_MODELS = ("model", "model_path")
 
 
 class Reading(NamedTuple):
@@ -41,7 +44,7 @@ def marks_of(spoken: Sequence[Spoken]) -> Marks:
 def runs_of(lines: Iterable[MarkedLine], spoken: Sequence[Spoken]) -> Reading:
     """The starts of engines that lines with marks tell of."""
     runs: list[tuple[Spoken, list[Found]]] = []
-    current: dict[str, _Open] = {}
+    opened: dict[tuple[str, str], _Open] = {}  # by engine and source, and the last one of each engine
     read = kept = 0
     for marked in lines:
         read += 1
@@ -50,14 +53,17 @@ def runs_of(lines: Iterable[MarkedLine], spoken: Sequence[Spoken]) -> Reading:
             if not here:
                 continue
             kept += len(here)
-            run = current.get(each.engine.name)
-            if run is None or (run.counted and any(line.kind == "start" for line, _ in here)):
-                lasting = run.lasting if run else []
-                run = current[each.engine.name] = _Open([*lasting], lasting, counted=False)
+            source, last = (each.engine.name, _source(marked.text)), (each.engine.name, "")
+            starts = [(line, found) for line, found in here if line.kind == "start"]
+            # workers on other machines sign with other names, and start nothing
+            run = opened.get(source) or (None if starts and source != last else opened.get(last))
+            if run is None or (starts and run.ended_by(starts)):
+                before = run or opened.get(last)
+                run = _Open(before.lasting if before else [])
+                opened[source] = run
                 runs.append((each, run.found))
-            run.lasting += [found for line, found in here if line.kind == "lasting"]
-            run.found += [found for _, found in here]
-            run.counted |= any(line.kind == "count" for line, _ in here)
+            opened[last] = run
+            run.add(here)
         if kept >= MOST_FOUND:
             break
     claimed = [(each, Run(each.engine, tuple(found))) for each, found in runs if each.form.claims(found)]
@@ -69,10 +75,33 @@ def runs_of(lines: Iterable[MarkedLine], spoken: Sequence[Spoken]) -> Reading:
 class _Open:
     """A run that is still being read."""
 
-    def __init__(self, found: list[Found], lasting: list[Found], *, counted: bool) -> None:
-        self.found = found
+    def __init__(self, lasting: list[Found]) -> None:
+        self.found = [*lasting]
         self.lasting = lasting
-        self.counted = counted
+        self.counted = False
+        self.models: dict[Line, str] = {}
+
+    def add(self, here: Sequence[tuple[Line, Found]]) -> None:
+        self.lasting += [found for line, found in here if line.kind == "lasting"]
+        self.found += [found for _, found in here]
+        self.counted |= any(line.kind == "count" for line, _ in here)
+        self.models |= {line: model for line, found in here if line.kind == "start" and (model := _named(found))}
+
+    def ended_by(self, starts: Sequence[tuple[Line, Found]]) -> bool:
+        """Another start: behind what was counted, or with another model in the same line."""
+        return self.counted or any(
+            _named(found) not in (None, self.models.get(line, _named(found))) for line, found in starts
+        )
+
+
+def _named(found: Found) -> str | None:
+    return next((found.says[name] for name in _MODELS if name in found.says), None)
+
+
+def _source(text: str) -> str:
+    """The container that a line is from, where a collector says so."""
+    match = _SOURCE.match(text)
+    return (match[1] or match[2]) if match else ""
 
 
 def _found(line: Line, marked: MarkedLine) -> Found | None:

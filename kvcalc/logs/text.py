@@ -26,6 +26,12 @@ MOST_LINES = 100_000  # with a mark in them; a log with more is not that of an e
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]{0,40}[A-Za-z]|\][^\x07\x1b\r\n]{0,200}\x07)")
 _ESCAPED = re.compile(r"(?:\\u001[bB]|\\x1[bB]|\\033|#033|\x1b)\[[0-9;:?]{0,40}[A-Za-z]")
 
+# A part of a line behind which another one comes: Docker's and containerd's parts have 16 KiB.
+_DOCKER, _STREAM = b'{"log":"', b'","stream":'
+_PART = re.compile(rb"[-+.:\dTZ]{19,40} std(?:out|err) P ")
+_FRONT = re.compile(r"^[-+.:\dTZ]{19,40} std(?:out|err) [PF] ")
+_MOST_PARTS = 4
+
 
 class MarkedLine(NamedTuple):
     """A line with a mark in it, and where it stands."""
@@ -54,10 +60,10 @@ def marked_lines(stream: BinaryIO, marks: Marks, file: str = "the log") -> Itera
         near = _NEAR if any(mark in block for mark in starts) else near - 1
         wanted = (*starts, *counts, *facts) if near > 0 else counts  # without a start, nothing of it is here
         for number, line in _candidates(block, wanted, first):
-            left -= 1
+            left -= 1 + line.count(b"\n")
             if left < 0:
                 return
-            yield MarkedLine(number, _ESCAPED.sub("", _unwrapped(line.decode("utf-8", "replace"), everything)))
+            yield MarkedLine(number, _ESCAPED.sub("", _unwrapped(_in_one(line.decode("utf-8", "replace")), everything)))
 
 
 def _blocks(log: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -80,13 +86,25 @@ def _blocks(log: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 def _utf8(log: Iterator[bytes]) -> Iterator[bytes]:
     """The log in UTF-8. PowerShell writes what programs print in UTF-16."""
     first = next(log, b"")
-    if first[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+    encoding = _utf16(first[:512])
+    if encoding is None:
         yield first
         yield from log
         return
-    decode = codecs.getincrementaldecoder("utf-16")("replace").decode
+    decode = codecs.getincrementaldecoder(encoding)("replace").decode
     for piece in chain((first,), log):
         yield decode(piece).encode("utf-8", "replace")
+
+
+def _utf16(head: bytes) -> str | None:
+    """The kind of UTF-16 that a text begins in: by its mark, or by zeros at every other place and nowhere else."""
+    if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    even, odd = head[::2], head[1::2]
+    for encoding, zeros, text in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
+        if 10 * zeros.count(0) > 9 * len(zeros) and not text.count(0):
+            return encoding
+    return None
 
 
 def _without_colours(block: bytes) -> bytes:
@@ -103,8 +121,8 @@ def _candidates(block: bytes, marks: Iterable[bytes], first: int) -> Iterator[tu
                 at = block.find(mark, at + len(_NOISE))
                 continue
             start = max(block.rfind(b"\n", 0, at), block.rfind(b"\r", max(0, at - LONGEST_LINE), at)) + 1
-            end = block.find(b"\n", at)
-            end = len(block) if end < 0 else end
+            end = _end(block, at)
+            end = _behind_parts(block, start, end)
             if at - start < LONGEST_LINE:
                 starts[start] = min(end, start + LONGEST_LINE)
             at = block.find(mark, end)
@@ -113,6 +131,41 @@ def _candidates(block: bytes, marks: Iterable[bytes], first: int) -> Iterator[tu
         number += block.count(b"\n", counted, start)
         counted = start
         yield number, block[start:end]
+
+
+def _end(block: bytes, at: int) -> int:
+    """Where the line ends in which `at` lies."""
+    end = block.find(b"\n", at)
+    end = len(block) if end < 0 else end
+    back = block.find(b"\r", at, min(end, at + LONGEST_LINE))
+    return end if back < 0 else back
+
+
+def _behind_parts(block: bytes, start: int, end: int) -> int:
+    """Where a line ends of which containers wrote several parts, each as a line, since it was too long for them."""
+    for _ in range(_MOST_PARTS):
+        if end >= len(block) or not _goes_on(block, start, end):
+            break
+        start, end = end + 1, _end(block, end + 1)
+    return end
+
+
+def _goes_on(block: bytes, start: int, end: int) -> bool:
+    if not block.startswith(_DOCKER, start, end):
+        return _PART.match(block, start, end) is not None
+    return block.find(_STREAM, start, end) >= 0 > block.find(rb"\n" + _STREAM, start, end)
+
+
+def _in_one(line: str) -> str:
+    """The parts of a line in one: those of Docker are JSON, and those of containerd have a mark in front."""
+    first, *others = line.split("\n")
+    if first.startswith('{"log":"'):
+        parts = [
+            first.partition('","stream":'),
+            *(part.removeprefix('{"log":"').partition('","stream":') for part in others),
+        ]
+        return "".join(text for text, _, _ in parts) + "".join(parts[-1][1:])
+    return first + "".join(_FRONT.sub("", part, count=1) for part in others)
 
 
 def _unwrapped(line: str, marks: Sequence[str]) -> str:

@@ -26,15 +26,11 @@ class Case(NamedTuple):
 
 # Models of cases that no preset has, by their published shape.
 MODELS = {
-    # https://huggingface.co/huggyllama/llama-30b: 60 layers, 52 heads of 128
-    "llama-30b": "name: LLaMA 30B\nmodel_type: llama\ndtype: fp16\nheads: 52\nkv_heads: 52\nhead_dim: 128\nlayers: 60 full\n",
     # printed in the log: 40 layers, one head of 128
     "starcoder": (
         "name: StarCoder 15B\nmodel_type: gpt_bigcode\ndtype: bf16\nheads: 48\nkv_heads: 1\nhead_dim: 128\n"
         "layers: 40 full\n"
     ),
-    # 16 layers, full at 2, 5, 8, 10, 12 and 14, as LFM2 350M, twice as wide
-    "lfm2-1.2b": "name: LFM2 1.2B\nbase: lfm2-350m\nheads: 32\ncaches:\n  shortconv: {width: 2048}\n",
     # stated beside the log: 4 full layers of 8 heads x 128, 16 KDA layers of 16 heads x 128 x 256 in fp32
     "kda": (
         "name: KDA 18.5B\ndtype: bf16\nheads: 16\nkv_heads: 8\nhead_dim: 128\nlayers: 4 full\nmax_context: 131072\n"
@@ -42,11 +38,6 @@ MODELS = {
     # LightOnOCR-2-1B has the language part of Qwen3 0.6B: 28 layers, 8 heads of 128
     "lightonocr": (
         "name: LightOnOCR 2 1B\nmodel_type: qwen3\ndtype: bf16\nheads: 16\nkv_heads: 8\nhead_dim: 128\nlayers: 28 full\n"
-    ),
-    # no page with its shape was found: 36,864 B a token are 32 latents of 512 + 64 in 16 bits, as those of DeepSeek
-    "sarvam": (
-        "name: Sarvam 105B\ndtype: bf16\nheads: 64\nk_dim: 192\nv_dim: 128\nlayers: 32 latent\n"
-        "caches:\n  latent: {rank: 512, rope: 64}\n"
     ),
 }
 
@@ -213,18 +204,17 @@ CASES = [
                       tp=4, kv="fp8"), "", 2),
     Case("E210", vllm(_NANO, "93.13", 6506208, "1299.00", 8192, version="0.13.0", kv="fp8"), "", 2),
     Case("E212", vllm(_NANO, "94.45", 6602256, "117.99", 262144, version="0.20.0", kv="fp8"), "", 2),
-    Case("E216", vllm("sarvamai/sarvam-105b", "24.25", 706240, "86.21", 8192, version="0.18.0", tp=2), "--model sarvam", 2),
-    Case("E217", vllm("sarvamai/sarvam-105b", "24.25", 706256, "70.63", 10000, version="0.18.0", tp=2),
-         "--model sarvam", 2),
+    Case("E216", vllm("sarvamai/sarvam-105b", "24.25", 706240, "86.21", 8192, version="0.18.0", tp=2), "", 2),
+    Case("E217", vllm("sarvamai/sarvam-105b", "24.25", 706256, "70.63", 10000, version="0.18.0", tp=2), "", 2),
     Case("E241", vllm("Qwen/Qwen3.6-27B", "55.08", 225008, "6.73", 131072, version="0.19.1", prefixes="None"), "", 2),
     Case("E303", vllm("google/gemma-4-31B-it", "24.54", 26800, None, 4096), "", 1),
     Case("E340", vllm("lightonai/LightOnOCR-2-1B", "77.94", None, "44.53", 16384, version="0.15.1"),
          "--model lightonocr", 1),
     Case("E361", vllm("Qwen/Qwen2.5-0.5B", "9.25", 808192, None, 2048), "", 1),
     # vLLM for MetaX, which says vllm: 24,115 blocks of 196,608 B
-    Case("E376", vllm("LiquidAI/LFM2-1.2B", "4.42", 128608, "365.38", 1024), "--model lfm2-1.2b", 2),
-    Case("E377", vllm("LiquidAI/LFM2-1.2B", "4.42", 128608, "185.50", 2048), "--model lfm2-1.2b", 2),
-    Case("E378", vllm("LiquidAI/LFM2-1.2B", "4.42", 128608, "93.47", 4096), "--model lfm2-1.2b", 2),
+    Case("E376", vllm("LiquidAI/LFM2-1.2B", "4.42", 128608, "365.38", 1024), "", 2),
+    Case("E377", vllm("LiquidAI/LFM2-1.2B", "4.42", 128608, "185.50", 2048), "", 2),
+    Case("E378", vllm("LiquidAI/LFM2-1.2B", "4.42", 128608, "93.47", 4096), "", 2),
     Case("E414", ("INFO 10-04 21:59:38 gpu_executor.py:122] # GPU blocks: 5136, # CPU blocks: 4681",),
          "--model qwen2.5-7b", 1, 1),
     Case("E415", ("INFO 01-02 08:16:09 gpu_executor.py:76] # GPU blocks: 11836, # CPU blocks: 4681",

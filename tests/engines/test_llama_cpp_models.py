@@ -13,8 +13,8 @@ from .llama_cpp_asked import model_with, reserved
 # conversion/__init__.py of llama.cpp 0c1e57098 registers no class of these model types.
 WITHOUT_CONVERTER = """
     bart-base bart-large-cnn gpt-j-6b hunyuan-7b hunyuan-large internlm-7b llama3.2-11b-vision llama3.2-90b-vision
-    longcat-flash mimo-7b molmo-7b-d opt-125m opt-13b opt-6.7b opt-66b recurrentgemma-2b whisper-large-v3
-    whisper-large-v3-turbo whisper-tiny zamba2-7b
+    longcat-flash mimo-7b molmo-7b-d opt-125m opt-13b opt-6.7b opt-66b recurrentgemma-2b sarvam-105b
+    whisper-large-v3 whisper-large-v3-turbo whisper-tiny zamba2-7b
 """.split()  # noqa: SIM905 - one a word
 
 # MODEL_ARCH of the converter's class, gguf-py/gguf/constants.py.

@@ -314,7 +314,7 @@ def encoder_of(name: str, tokens: int) -> dict[str, int]:
 # Types of code that is not part of transformers.
 REMOTE = {
     "baichuan", "chatglm", "grok-1", "hunyuan", "internlm", "internlm2", "mimo", "minicpm", "molmo",
-    "nemotron-nas", "openelm", "qwen", "rwkv6",
+    "nemotron-nas", "openelm", "qwen", "rwkv6", "sarvam_mla",
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from kvcalc.logs.naming import preset_of
         ("meta-llama/Llama-3.3-70B-Instruct", "llama3.3-70b"),
         ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "llama3.3-70b"),
         ("/models/Llama-3.3-70B-Instruct-AWQ/", "llama3.3-70b"),
+        ("/mnt/d/gx/Desktop/Model/Qwen3-0___6B", "qwen3-0.6b"),
         (r"D:\models\gemma-2-2b-it-Q4_K_M.gguf", "gemma2-2b"),
         ("gpt-oss-120b-mxfp4-00001-of-00003.gguf", "gpt-oss-120b"),
         ("/srv/.cache/huggingface/hub/models--openai--gpt-oss-120b/snapshots/b5c939de8f754692", "gpt-oss-120b"),

@@ -45,10 +45,32 @@ def test_what_stands_around_a_line_is_taken_off(wrapped: str) -> None:
     assert [(line.number, LINE in line.text, "\x1b" in line.text) for line in lines] == [(3, True, False)]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 def test_encodings(encoding: str) -> None:
-    """PowerShell writes UTF-16, and editors a mark in front."""
+    """PowerShell writes UTF-16, and editors a mark in front, or none."""
     assert [line.number for line in found(f"first\n{LINE}\n".encode(encoding))] == [2]
+
+
+@pytest.mark.parametrize("at", [3, 15, 25])
+def test_parts_of_a_line_are_put_together(at: int) -> None:
+    """Docker and containerd cut what is longer than 16 KiB, and write each part as a line."""
+    parts = (LINE[:at], LINE[at:20], LINE[20:]) if at < 20 else (LINE[:20], LINE[20:at], LINE[at:])
+    time = "2026-04-19T12:09:28.974563812Z"
+    containerd = "".join(f"{time} stderr {'F' if i == 2 else 'P'} {part}\n" for i, part in enumerate(parts))
+    docker = "".join(
+        json.dumps({"log": part + "\n" * (i == 2), "stream": "stderr", "time": time}, separators=(",", ":")) + "\n"
+        for i, part in enumerate(parts)
+    )
+    marks = Marks((LINE[:3],), (), ())
+    for log in (containerd, docker):
+        lines = found(f"first\n{log}{time} stderr F last\n".encode(), marks)
+        assert [(line.number, LINE in line.text, "last" in line.text) for line in lines] == [(2, True, False)]
+
+
+def test_carriage_returns_alone_end_lines() -> None:
+    """What a program printed between two of them is one line."""
+    lines = found(f"first\r{LINE}\rsecond {LINE}\rlast\r".encode())
+    assert [line.text for line in lines] == [LINE, f"second {LINE}"]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5, 9])

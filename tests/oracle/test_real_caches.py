@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 # Types of presets whose models are remote code, or another package's: transformers 5.23 has no class for them.
 WITHOUT_A_CLASS = {
     "baichuan", "chatglm", "grok-1", "hunyuan", "internlm", "internlm2", "kimi_k2", "mimo", "minicpm",
-    "minimax_text_01", "molmo", "nemotron-nas", "openelm", "qwen", "rwkv6",
+    "minimax_text_01", "molmo", "nemotron-nas", "openelm", "qwen", "rwkv6", "sarvam_mla",
 }  # fmt: skip
 
 # Types without a preset that cannot be built by the defaults of their class.
