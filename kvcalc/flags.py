@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kvcalc.errors import KvcalcError, escape, shown
 from kvcalc.variables import Open, left_open
 
-__all__ = ["MODEL_KEYS", "Flag", "Flags", "Image", "Read", "no_value", "read_flags", "word"]
+__all__ = ["MODEL_KEYS", "Flag", "Flags", "Image", "Read", "full_name", "is_flag", "no_value", "read_flags", "word"]
 
 Parse = Callable[[str, str], object]
 
@@ -24,7 +24,8 @@ class Flag(NamedTuple):
 
     `parse` takes the word and the flag's name, which stands in errors. `env` are variables that mean the same. `bare`
     is what a flag sets that may stand without its word. `several`: all words up to the next flag are its own, and
-    `parse` takes them with spaces between.
+    `parse` takes them with spaces between. `fields`: the word is a JSON object, whose fields may stand one by one:
+    `--name.field value`.
     """
 
     key: str
@@ -34,6 +35,7 @@ class Flag(NamedTuple):
     env: tuple[str, ...] = ()
     bare: object = None
     several: bool = False
+    fields: bool = False
 
 
 def word(text: str, what: str) -> str:  # noqa: ARG001 - the signature of every parser of flags
@@ -58,7 +60,8 @@ class Flags(NamedTuple):
     `programs` start the engine; each is a name or several words, such as `ollama run`. `clients` are those that ask a
     server, whose variables count. `images` start the engine by their names. `underscores` may stand for the hyphens of
     long names; those may be `abbreviated`, as argparse allows it. `wordless` are programs that take no words but their
-    flags' ("" for flags alone), of which `many` take several.
+    flags' ("" for flags alone), of which `many` take several. `config` are flags that name a YAML file of more flags,
+    whose words stand before those of the command, or behind them where they are `config_last`.
     """
 
     programs: tuple[str, ...] = ()
@@ -71,6 +74,8 @@ class Flags(NamedTuple):
     clients: tuple[str, ...] = ()
     wordless: tuple[str, ...] = ()
     many: frozenset[str] = frozenset()
+    config: tuple[str, ...] = ()
+    config_last: bool = False
 
 
 class Read(NamedTuple):
@@ -101,9 +106,9 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
         text = rest.popleft()
         name, equals, attached = text.partition("=")
         if name.startswith("--"):
-            name = _full(name, flags, known)
+            name = full_name(name, flags, known)
         flag = known.get(name)
-        if not _is_flag(text):
+        if not is_flag(text):
             others.append(text)
         elif flag is None:
             said = _unknown(name, rest, flags, engine, alone=bool(equals))
@@ -113,11 +118,11 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
             values[flag.key] = _value(flag, name, attached)
         elif flag.parse is None:
             values[flag.key] = flag.constant
-        elif flag.bare is not None and (not rest or _is_flag(rest[0])):
+        elif flag.bare is not None and (not rest or is_flag(rest[0])):
             values[flag.key] = flag.bare
         elif rest:
             first = rest.popleft()
-            while flag.several and rest and not _is_flag(rest[0]):
+            while flag.several and rest and not is_flag(rest[0]):
                 first += f" {rest.popleft()}"
             values[flag.key] = _value(flag, name, first)
         else:
@@ -129,8 +134,10 @@ def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: b
     """Pass over a flag that changes nothing, with its word; a warning where that is only assumed."""
     if name in flags.switches:
         return []
-    took = rest.popleft() if rest and not alone and (name in flags.words or not _is_flag(rest[0])) else None
-    while name in flags.many and rest and not _is_flag(rest[0]):
+    # argparse takes no word that looks like a flag.
+    takes = rest and not alone and (not is_flag(rest[0]) or (name in flags.words and not flags.abbreviated))
+    took = rest.popleft() if takes else None
+    while name in flags.many and rest and not is_flag(rest[0]):
         rest.popleft()
     if name in flags.words:
         return []
@@ -138,7 +145,7 @@ def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: b
     return [f"{what} of {engine} is not known to kvcalc, and was taken to leave the cache as it is"]
 
 
-def _full(name: str, flags: Flags, known: Mapping[str, Flag]) -> str:
+def full_name(name: str, flags: Flags, known: Mapping[str, Flag]) -> str:
     """The long name that is meant: with hyphens, and whole where only one begins so."""
     if flags.underscores:
         name = name.replace("_", "-")
@@ -148,7 +155,7 @@ def _full(name: str, flags: Flags, known: Mapping[str, Flag]) -> str:
     return meant[0] if len(meant) == 1 else name
 
 
-def _is_flag(word: str) -> bool:
+def is_flag(word: str) -> bool:
     """`-` alone, and numbers below zero, are words."""
     return len(word) > 1 and word[0] == "-" and not (word[1].isdigit() or word[1] == ".")
 

@@ -10,7 +10,7 @@ from kvcalc import engines
 from kvcalc.deployment import Start
 from kvcalc.errors import KvcalcError, escape, nearest, shown
 from kvcalc.finding import entries, in_name
-from kvcalc.flags import Read, no_value, read_flags
+from kvcalc.flags import Flags, Read, no_value, read_flags
 from kvcalc.logform import Spoken
 from kvcalc.reserving import Engine
 from kvcalc.scripts import Command
@@ -156,7 +156,8 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
     if version and started.engine.newest:
         warning = warning or unread(version, started.engine.newest, started.engine.name)
     env = {key: value for key, value in started.env.items() if value.strip()}
-    read = read_flags(_expanded(started.words, env), started.engine.flags, env, started.engine.name)
+    words, unopened = _respelled(_expanded(started.words, env), started.engine.flags, here=behind[:1] != ["-"])
+    read = read_flags(words, started.engine.flags, env, started.engine.name)
     found = Launch(
         started.engine,
         row,
@@ -167,7 +168,7 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
         begins,
     )
     left = [f"{started.unread} is not read here, and what it may set was not looked at"] if started.unread else []
-    return found._replace(warnings=(*left, *_left_open(found), *_stray(found), *found.warnings))
+    return found._replace(warnings=(*left, *unopened, *_left_open(found), *_stray(found), *found.warnings))
 
 
 def _expanded(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
@@ -177,6 +178,16 @@ def _expanded(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
         value = expand(word, env)
         made += value.split() if value != word and value.startswith("-") else [value]
     return made
+
+
+def _respelled(words: list[str], flags: Flags, *, here: bool) -> tuple[list[str], list[str]]:
+    """The words with what files of flags say, and with objects whole; and warnings of files that were not read."""
+    if not words or not (flags.config or any(flag.fields for flag in flags.flags)):
+        return words, []
+    from kvcalc.spelling import joined, with_files
+
+    words, unread_files = with_files(words, flags, here=here)
+    return joined(words, flags), unread_files
 
 
 def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None) -> Started:

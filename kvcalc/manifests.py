@@ -84,7 +84,7 @@ def _units(text: str, given: Mapping[str, str], file: str) -> Iterator[Command]:
                 yield Command(words, env, str(number), unread=unread)
             elif key == "Exec":
                 words = (*((entrypoint,) if entrypoint else ()), *_split(value, f"{file}:{number}"))
-                yield Command(words, env, str(number), "" if entrypoint else image, unread)
+                yield Command(words, env, str(number), "" if entrypoint else image, unread, image)
             else:
                 continue
             found += 1
@@ -175,7 +175,7 @@ def _command(
         env = {**{key: _interpolated(value, given) for key, value in env.items()}, **given}
         image = _interpolated(image, given)
         entrypoint, command = (_words(service.get(key), place, given) for key in ("entrypoint", "command"))
-        return Command((*entrypoint, *command), env, name, "" if entrypoint else image, unread)
+        return Command((*entrypoint, *command), env, name, "" if entrypoint else image, unread, image)
     env = {**env, **given}
     if "cmd" in service:
         return Command(tuple(_words(service.get("cmd"), place, given)), env, name)
@@ -185,7 +185,7 @@ def _command(
 
     command, args = ([valued(word) for word in _words(service.get(key), place)] for key in ("command", "args"))
     alone = not command or command[0].startswith("-")
-    return Command((*command, *args), env, name, image if alone else "", unread)
+    return Command((*command, *args), env, name, image if alone else "", unread, image)
 
 
 def _words(value: object, place: str, given: Mapping[str, str] | None = None) -> list[str]:

@@ -140,7 +140,8 @@ class Asked(NamedTuple):
 
     `defaults` are options too, which hold where nobody says another; so do `sequences`, those of one replica.
     `utilization` and `kv_memory` are its words for the memory that it may use, where there are any; `loaded` is what it
-    packs the weights into as it loads them.
+    packs the weights into as it loads them. `draft`: the model that drafts tokens, in the engine's words, whose layers
+    are to stand as the model's draft layers.
     """
 
     options: Mapping[str, object] = {}
@@ -149,6 +150,7 @@ class Asked(NamedTuple):
     utilization: Share | None = None
     kv_memory: int | None = None
     defaults: Mapping[str, object] = {}
+    draft: str | None = None
     sequences: int | None = None
     loaded: DType | None = None
 
@@ -180,7 +182,8 @@ class Engine(NamedTuple):
     takes beside weights and cache, where nobody has measured it: an estimate, which gives a range. `packed`: KV formats
     of this engine alone, with the plain one whose elements they have; the name is the setting `packed`. `newest`: the
     last version that was read. `of_rest`: the share is of what weights leave. `stored`: how a command's weights are
-    packed, where not as in the model's facts. `start` writes the words of a command, and raises KvcalcError for what
+    packed, where not as in the model's facts. `one_format`: keys and values cannot differ. `block`: the setting that
+    says how many tokens a block has. `start` writes the words of a command, and raises KvcalcError for what
     the engine cannot; `replicates`: one command starts all dp replicas, else there is one for each.
     `beside`: what comes off its share of the memory beside weights and cache, in the names of `overheads`; for the rest
     it leaves room outside. `splits`: it has decode context parallelism. `vendors`: whose
@@ -202,6 +205,8 @@ class Engine(NamedTuple):
     newest: str | None = None
     of_rest: bool = False
     stored: Callable[[str, Read, Model], str | None] = as_published
+    one_format: bool = False
+    block: str | None = None
     start: Callable[[Start], tuple[str, ...]] | None = None
     replicates: bool = False
     beside: tuple[str, ...] = ("activations", "graphs", "communication", "runtime")
@@ -264,7 +269,7 @@ class Reservation(NamedTuple):
 def reserve(engine: Engine, question: Question) -> Reservation:
     """Ask an engine. All replicas are counted; the fullest one's plan is kept. Raises KvcalcError."""
     request = question.request
-    _check_formats(engine, request)
+    _check_formats(engine, question)
     dp = request.layout.dp
     plan = engine.plan(question)
     plans = [(plan, dp)]
@@ -316,9 +321,20 @@ def rank_bytes(plan: Plan) -> int:
     return max(stages.values(), default=0)
 
 
-def _check_formats(engine: Engine, request: Request) -> None:
-    """A KV dtype that was asked for must be one of the engine's."""
-    for option, dtype, auto in zip(("--k-dtype", "--v-dtype"), request.widths[:2], request.auto, strict=True):
-        if not auto and dtype.name not in engine.formats:
+def _check_formats(engine: Engine, question: Question) -> None:
+    """A KV dtype that was asked for must be one of the engine's, or what the model computes in.
+
+    Formats of the engine's own were found among its own when they were read.
+    """
+    request, computed = question.request, question.knobs.get("computed", question.request.model.dtype)
+    k, v = request.widths[:2]
+    options = ("--kv-dtype", "--kv-dtype") if k == v else ("--k-dtype", "--v-dtype")
+    for option, dtype, auto in zip(options, (k, v), request.auto, strict=True):
+        if not (auto or "packed" in question.knobs or dtype.name in engine.formats or dtype == computed):
             hint = f"one of {', '.join(engine.formats)}"
             raise KvcalcError(f"{option}: {engine.name} has no {dtype.name} cache", hint)
+    if engine.one_format and k != v:
+        raise KvcalcError(
+            f"--v-dtype: {engine.name} keeps keys and values in one format, not in {k.name} and {v.name}",
+            "use --kv-dtype",
+        )

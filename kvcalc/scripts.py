@@ -18,8 +18,8 @@ ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 class Command(NamedTuple):
     """One command: its words, the variables that it is started with, the line or the service where it stands.
 
-    Where a container's `image` is named, the words are those that follow its entrypoint. `unread` names files of
-    further variables.
+    Where a container's `image` is named, the words are those that follow its entrypoint; `within` is the image also
+    where they bring their own program. `unread` names files of further variables.
     """
 
     words: tuple[str, ...]
@@ -27,6 +27,7 @@ class Command(NamedTuple):
     name: str = ""
     image: str = ""
     unread: str = ""
+    within: str = ""
 
 
 class Script(NamedTuple):

@@ -61,6 +61,14 @@ def find(command: Command, engines: Sequence[Engine], *, strict: bool, depth: in
 
     `strict`: only behind words that are known to run others, as it must be where most commands start no engine.
     """
+    name = command.image or command.within
+    known = _image(name, engines) if name else None
+    for started in _found(command, engines, strict=strict, depth=depth):
+        tagged = known is not None and known[0] is started.engine and started.version is None
+        yield started._replace(version=known[2]) if known and tagged else started
+
+
+def _found(command: Command, engines: Sequence[Engine], *, strict: bool, depth: int) -> Iterator[Started]:
     words = command.words
     if command.image:
         yield from _in_container(command, engines, depth)
@@ -98,10 +106,9 @@ def _in_container(command: Command, engines: Sequence[Engine], depth: int) -> It
     if brought or known is None:
         yield from brought
         return
-    engine, image, version = known
+    engine, image, _ = known
     entrypoint = [*image.entrypoint.split(), *([] if command.words else image.command.split())]
-    for started in find(inner._replace(words=(*entrypoint, *command.words)), (engine,), strict=True, depth=depth):
-        yield started._replace(version=version)
+    yield from find(inner._replace(words=(*entrypoint, *command.words)), (engine,), strict=True, depth=depth)
 
 
 def _contained(words: Sequence[str], i: int, engines: Sequence[Engine]) -> Command | None:
@@ -114,7 +121,7 @@ def _contained(words: Sequence[str], i: int, engines: Sequence[Engine]) -> Comma
     for k in range(run, i):
         option, _, entrypoint = words[k].partition("=")
         if option == "--entrypoint":
-            return Command((entrypoint or words[k + 1], *words[i + 1 :]))
+            return Command((entrypoint or words[k + 1], *words[i + 1 :]), within=words[i])
     return Command(tuple(words[i + 1 :]), image=words[i])
 
 

@@ -55,7 +55,7 @@ MODELS = [
     Bad(["llama3-70b", "--context"], ("--context",)),
     Bad(["llama3-70b", "-c"], ("-c",)),
     Bad(["llama3-70b", "--json=yes"], ("--json",)),
-    Bad(["llama3-70b", "--block-size", "16"], ("--block-size", "version")),
+    Bad(["llama3-70b", "--block-size", "16"], ("--block-size", "has no blocks")),
     Bad(["llama3-70b", "--gpu", "a100"], ("--gpu", "not one card"), ("a100-40gb-sxm", "a100-80gb-sxm")),
     Bad(["llama3-70b", "--gpu", "h1000"], ("--gpu", "h1000", "table of GPUs"), ("--vram",)),
     Bad(["llama3-70b", "--gpu", "0xh100"], ("--gpu", "1 to")),

@@ -42,7 +42,7 @@ ORDER = (
     ("holding", "sweeping"),
     ("logform",),
     ("starting",),
-    ("checking", "engines."),
+    ("checking", "engines.", "spelling"),
     ("launching",),
     ("logs.",),
     ("report", "document"),

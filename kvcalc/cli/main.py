@@ -18,11 +18,6 @@ _EPILOG = "Exit status: 0 answered (and it fits), 1 it does not fit, 2 bad usage
 
 _LONGEST_LINE = 2000  # of an error; two paths of the greatest length that is shown are far shorter
 
-# Options that are still to come: naming them beats "no such option".
-_LATER = {
-    "--block-size": "the exact size has no blocks",
-}
-
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -89,9 +84,6 @@ def run(arguments: list[str]) -> int:
 
 
 def _usage(error: Exception, arguments: list[str]) -> int:
-    option = str(getattr(error, "option_name", ""))
-    if option in _LATER:
-        return _fail(f"{option}: not in this version of kvcalc", _LATER[option])
     verb = arguments[0] if arguments[0] in VERB_MODULES else ""
     model = getattr(getattr(error, "ctx", None), "params", {}).get("model")
     if not verb and isinstance(model, str) and model != "-":

@@ -131,6 +131,8 @@ Gpus = Annotated[_Text, _option("--gpus", metavar="N", panel=_HARDWARE,
     help="Number of GPUs: alone it means --tp N, else tp x pp x dp must agree.")]  # fmt: skip
 Engine = Annotated[_Text, _option("--engine", metavar="NAME[@VERSION]", panel=_ENGINE, complete=complete_engines,
     help="What this engine reserves, beside the exact size. Its flags or a command may follow a --.")]  # fmt: skip
+BlockSize = Annotated[_Text, _option("--block-size", metavar="N", panel=_ENGINE,
+    help="Tokens of the engine's block or page. Default: what it chooses by model and GPU.")]  # fmt: skip
 Format = Annotated[_Text, _option("--format", "-f", metavar="|".join(FORMATS), panel=_OUTPUT, complete=complete_formats,
     help="Default: table on a terminal, plain (tab-separated) elsewhere.")]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Short for --format json.", rich_help_panel=_OUTPUT)]

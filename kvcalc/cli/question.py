@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +12,7 @@ from kvcalc.document import Value
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Budget, Fit, Holding, Share
 from kvcalc.sizing import Size, measure
+from kvcalc.units import parse_integer
 
 if TYPE_CHECKING:
     from kvcalc.launching import Launch
@@ -51,8 +53,8 @@ class Posed(NamedTuple):
         if budget is None or budget.vram is None:
             return budget
         of_rest, loaded = self.engine.of_rest, self.stated.loaded
+        own = self.engine.utilization(self.question, budget.vram)  # which refuses where no share has a meaning
         if budget.utilization is None:
-            own = self.engine.utilization(self.question, budget.vram)
             return budget._replace(utilization=self.stated.utilization or own, of_rest=of_rest, loaded=loaded)
         if self.stated.utilization is not None:
             raise KvcalcError("--utilization: the engine's own flags behind -- say it too", "leave one of them out")
@@ -90,6 +92,24 @@ class Asked(NamedTuple):
 
     def budget(self, budget: Budget | None) -> Budget | None:
         return budget_of_card(budget) if self.posed is None else self.posed.budget(budget)
+
+    def shortened(self, fitted: Fit | None) -> "Asked | None":
+        """The question with the length to which the engine reduces it in this memory, where its flags leave it that."""
+        if self.posed is None or self.reservation is None or fitted is None or fitted.fits:
+            return None
+        capacity, request = self.reservation.plan.capacity, self.size.request
+        if not self.posed.question.knobs.get("auto_length") or capacity is None:
+            return None
+        length = capacity(max(fitted.room.kv_budget, 0)).values["max_model_len"]
+        if not isinstance(length, int) or length >= request.context:
+            return None
+        from kvcalc.reserving import reserve
+
+        size = measure(request._replace(context=length))
+        question = self.posed.question._replace(request=size.request, placement=size.placement).counted()
+        reduced = f"{self.posed.engine.name} reduces the length from {request.context:,} to {length:,} tokens"
+        posed = self.posed._replace(question=question, warnings=(*self.posed.warnings, reduced))
+        return Asked(size, posed, reserve(posed.engine, question))
 
     def engine_values(self, fitted: Fit | None) -> dict[str, Value] | None:
         """The `engine` object of the JSON, with what it counts where a budget was fitted."""
@@ -140,15 +160,21 @@ def asked_of(model: "Model", given: Given, started: "Launch | None" = None) -> A
 def pose(model: "Model", given: Given, started: "Launch | None") -> tuple[Size, Posed | None]:
     """The sized question, as it is put to the engine that was started."""
     if started is None:
+        if given.get("block_size") is not None:
+            raise KvcalcError("--block-size: the exact size has no blocks", "name the engine that has: --engine vllm")
         return measure(request_of(model, given)), None
     from kvcalc.reserving import Question
 
     engine = started.engine
     stated = engine.asked(started.program, started.read._replace(memory=_memory(given)), model)
+    if stated.draft is not None:
+        model = replace(model, draft=_draft(stated.draft, given).layers)
+        stated = stated._replace(knobs={**stated.knobs, "drafted": True})
     packed = (given["kv_dtype"] or "").strip().lower()
     if packed in engine.packed:
         given = {**given, "kv_dtype": engine.packed[packed]}
         stated = stated._replace(knobs={**stated.knobs, "packed": packed})
+    stated = stated._replace(knobs={**stated.knobs, **_block(engine, stated, given)})
     defaults = {name: value for name, value in stated.defaults.items() if given[name] is None}
     at_most = stated.sequences is not None and given["batch"] is None
     if stated.sequences is not None and at_most:
@@ -161,6 +187,29 @@ def pose(model: "Model", given: Given, started: "Launch | None") -> tuple[Size, 
     stored = engine.stored(started.program, started.read, model)
     warnings = (*behind_it, *started.warnings, *stated.warnings)
     return size, Posed(engine, question, stated, stored, at_most, warnings)
+
+
+def _draft(name: str, given: Given) -> "Model":
+    """The model that drafts tokens, which may be on another machine."""
+    try:
+        return _load(name, given)
+    except KvcalcError as error:
+        raise KvcalcError(
+            f"the draft model: {error.message}",
+            "its name or folder here, or its layers as `draft` in a copy of the model's preset, with method mtp",
+        ) from None
+
+
+def _block(engine: "Engine", stated: "Stated", given: Given) -> dict[str, int]:
+    """The engine's setting for `--block-size`."""
+    text = given.get("block_size")
+    if text is None:
+        return {}
+    if engine.block is None:
+        raise KvcalcError(f"--block-size: {engine.name} has no blocks whose size can be chosen", "leave it out")
+    if engine.block in stated.knobs:
+        raise KvcalcError("--block-size: the engine's own flags behind -- say it too", "leave one of them out")
+    return {engine.block: parse_integer(text, "--block-size")}
 
 
 def _memory(given: Given) -> int | None:

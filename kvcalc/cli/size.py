@@ -37,6 +37,7 @@ def size(
     v_dtype: o.VDtype = None,
     kv_heads: o.KvHeads = None,
     engine: o.Engine = None,
+    block_size: o.BlockSize = None,
     vram: o.Vram = None,
     gpu: o.Gpu = None,
     gpu_file: o.GpuFile = None,
@@ -64,6 +65,9 @@ def size(
     asked = question_of(model, ctx.meta.get(BEHIND_DASHES), given)
     budget = asked.budget(budget)
     fitted = None if budget is None else fit(asked.size, budget, asked.holding)
+    shorter = asked.shortened(fitted)
+    if shorter is not None and budget is not None:
+        asked, fitted = shorter, fit(shorter.size, budget, shorter.holding)
     stored = asked.stored if budget is not None and budget.weights == "auto" else None
     at_most = [_AT_MOST] if asked.at_most and fitted is not None and not fitted.fits else []
     said = [*warnings(asked.size.request), *asked.warnings, *at_most, *fit_warnings(fitted and fitted.room, stored)]

@@ -14,7 +14,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
 from kvcalc.formula import recurrent_state
 from kvcalc.model import Attention, Cache, Indexer, Latent, Recurrent, Shared
-from kvcalc.reserving import Held, Question
+from kvcalc.reserving import Held, Question, held
 
 __all__ = [
     "Cell",
@@ -22,6 +22,7 @@ __all__ = [
     "draft_layers",
     "formats",
     "page_of",
+    "placed",
     "ratio_of",
     "slots_of",
     "state_bytes",
@@ -56,7 +57,7 @@ class Cell(NamedTuple):
     """Bytes of a token on one rank of one stage, in layers of full reach and in windows, and of one slot of states.
 
     `convolution` is the part of a slot that is no recurrent state; `k` and `window_k` are keys alone,
-    0 where they are not apart.
+    0 where they are not apart. `draft` is the part of `full` that is a draft's.
     """
 
     full: int
@@ -65,6 +66,24 @@ class Cell(NamedTuple):
     convolution: int
     k: int
     window_k: int
+    draft: int = 0
+
+
+def placed(question: Question) -> list[Held]:
+    """The caches as the pools count them: every attention layer has its place, also where it shares another's keys and
+    values or was pruned away (`layer_setup.py`: end_layer - start_layer; `model_config.py`: get_hybrid_layer_ids).
+    """
+    parts = held(question)
+    own = next((each.cache for each in parts if isinstance(each.cache, Attention) and each.cache.kv_heads), None)
+    made = []
+    for each in parts:
+        cache = each.cache.of if isinstance(each.cache, Shared) else each.cache
+        if isinstance(cache, Attention) and not cache.kv_heads and own:
+            cache = cache._replace(kv_heads=own.kv_heads, k_dim=own.k_dim, v_dim=own.v_dim)
+        if isinstance(each.cache, Shared) and not isinstance(cache, Attention):
+            continue
+        made.append(each._replace(cache=cache))
+    return made
 
 
 def cell_of(parts: list[Held], question: Question) -> Cell:
@@ -76,8 +95,6 @@ def cell_of(parts: list[Held], question: Question) -> Cell:
             case Recurrent():
                 both, short = state_bytes(each.cache, question)
                 state, convolution = state + each.copies * both, convolution + each.copies * short
-            case Shared():
-                pass
             case _ if windowed(each.cache, ratio):
                 window += each.copies * token_bytes(each.cache, question)
                 window_k += each.copies * _key_bytes(each.cache, question)
@@ -87,13 +104,13 @@ def cell_of(parts: list[Held], question: Question) -> Cell:
                 own = token_bytes(each.cache, question)
                 full, layers, first = full + each.copies * own, layers + each.copies, first or own
                 k += each.copies * _key_bytes(each.cache, question)
-    drafts = draft_layers(question)
+    drafts, own_layers = draft_layers(question), full + keys
     if drafts and layers:  # as if the draft's layers were the model's own
         indexer = any(isinstance(each.cache, Indexer) for each in parts)
         of_keys = max((token_bytes(e.cache, question) for e in parts if isinstance(e.cache, Indexer)), default=0)
         full += first * drafts if window else int(full * drafts / layers)
         keys += of_keys * drafts if indexer else 0
-    return Cell(full + keys, window, state, convolution, k, window_k)
+    return Cell(full + keys, window, state, convolution, k, window_k, full + keys - own_layers)
 
 
 def _key_bytes(cache: Cache, question: Question) -> int:
@@ -109,7 +126,7 @@ def draft_layers(question: Question) -> int:
     if algorithm not in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE"):
         raise KvcalcError(f"--speculative-algorithm: a draft by {algorithm} has no rule here", "leave it out")
     draft = question.request.model.draft
-    if question.knobs.get("draft_model") or not draft:
+    if not draft or (question.knobs.get("draft_model") and not question.knobs.get("drafted")):
         raise KvcalcError(
             "--speculative-algorithm: the layers of the draft are not known", "a preset states a model's own as `draft`"
         )
@@ -121,7 +138,11 @@ def ratio_of(question: Question) -> Share | None:
     model_type = question.request.model.model_type or ""
     caches = question.request.model.distinct_caches
     reaches = {cache.reach for cache in caches if isinstance(cache, Attention)}
-    if not model_type.startswith(_WINDOWED) or not reaches & {"sliding", "chunked"}:
+    if (
+        question.knobs.get("whole_windows")
+        or not model_type.startswith(_WINDOWED)
+        or not reaches & {"sliding", "chunked"}
+    ):
         return None
     given = question.knobs.get("swa_full_tokens_ratio")
     return given if isinstance(given, Share) else _FEW_WINDOWS.get(model_type.partition("_")[0], _SWA_RATIO)

@@ -1,9 +1,13 @@
 """SGLang's command line, as far as it concerns the cache: `srt/arg_groups/fields` of 0.5.23."""
 
+from collections.abc import Mapping
+
+from kvcalc import dtypes
 from kvcalc.deployment import Start, format_word, model_word, share_word, weights_word, words_of
+from kvcalc.engines._overrides import known, limit, parse_object
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.fitting import Share
-from kvcalc.flags import Flag, Flags, Read, word
+from kvcalc.flags import Flag, Flags, Image, Read, word
 from kvcalc.model import Model
 from kvcalc.reserving import Asked, model_flag
 from kvcalc.units import parse_integer
@@ -13,6 +17,7 @@ __all__ = ["FLAGS", "asked", "integer", "model_of", "start"]
 
 # Flags that cannot change the cache.
 _SWITCHES = """
+    enable-lean-attention enable-lora enable-lora-overlap-loading enable-multimodal enable-quant-communications
     abort-on-priority-when-disabled allow-auto-truncate checkpoint-engine-wait-weights-before-ready
     constrained-json-disable-any-whitespace debug-cuda-graph delete-ckpt-after-loading
     disable-aiter-allreduce-fusion-in-decode disable-aiter-allreduce-fusion-in-prefill disable-attn-tp-gather
@@ -25,7 +30,7 @@ _SWITCHES = """
     enable-attn-tp-input-scattered enable-broadcast-mm-inputs-process enable-cache-report
     enable-cp-decode-attn-tp enable-cudagraph-gc enable-custom-logit-processor enable-deepseek-v4-fp4-indexer
     enable-dense-mlp-attn-tp enable-deterministic-inference enable-dp-attention-local-control-broadcast
-    enable-dp-lm-head enable-draft-weights-cpu-backup enable-dsa-cache-layer-split
+    enable-dp-lm-head enable-draft-weights-cpu-backup
     enable-dynamic-batch-tokenizer enable-dynamic-chunking enable-elastic-expert-backup
     enable-encoder-swa-bounded-replay enable-eplb enable-flexkv enable-forward-pass-metrics enable-fp32-lm-head
     enable-fused-moe-sum-all-reduce enable-hicache enable-hierarchical-cache enable-http-worker-reuseport
@@ -53,16 +58,31 @@ _SWITCHES = """
     trust-request-chat-template use-ray weight-loader-disable-mmap weight-loader-drop-cache-after-load
     weight-loader-prefetch-checkpoints
 """
+# Those that have a --no- form too (argparse.BooleanOptionalAction).
+_EITHER = """
+    mm-enable-dp-encoder speculative-enable-w4a4-mxfp4-megamoe enable-tf32-matmul enable-decoder-swa-bounded-replay
+    enable-fused-qk-norm-rope enable-dsa-fused-indexer ple-offload-embedding experts-shared-outer-loras
+    dcp-replicate-q-proj enable-tp-lm-head-all-to-all dllm-fdfo lora-strict-loading
+"""
+# Those that take several words.
+_MANY = """
+    allowed-media-domains bucket-e2e-request-latency bucket-inter-token-latency bucket-time-to-first-token
+    cuda-graph-bs-decode cuda-graph-bs-prefill custom-weight-loader debug-tensor-dump-layers encoder-register-urls
+    encoder-urls flashinfer-autotune-skip-ops gc-threshold generation-tokens-buckets log-requests-target lora-paths
+    lora-target-modules model-checksum numa-node prefill-delayer-forward-passes-buckets
+    prefill-delayer-wait-seconds-buckets prompt-tokens-buckets return-aux-hidden-state-layer-ids
+    tokenizer-metrics-allowed-custom-labels uvicorn-access-log-exclude-prefixes
+"""
 _WORDS = """
     admin-api-key allowed-media-domains api-key asr-max-buffer-seconds asr-max-concurrent-sessions
-    attention-context-parallel-size attention-data-parallel-size attn-cp-size attn-dp-size base-gpu-id
+    base-gpu-id
     batch-notify-size bf16-gemm-backend boundary-reduction bucket-e2e-request-latency bucket-inter-token-latency
     bucket-time-to-first-token c128-page-size chat-template completion-template
     constrained-json-max-whitespace-cnt constrained-json-whitespace-pattern context-bucket cp-strategy
     cpu-offload-gb crash-dump-folder cuda-graph-backend-decode cuda-graph-backend-prefill cuda-graph-bs-decode
     cuda-graph-bs-prefill cuda-graph-config cuda-graph-max-bs-decode cuda-graph-max-bs-prefill
     cuda-graph-max-seq-len-prefill cuda-graph-prefill-max-context custom-weight-loader dcp-comm-backend
-    dcp-replicate-q-proj dcp-size debug-tensor-dump-input-file debug-tensor-dump-layers
+    dcp-size debug-tensor-dump-input-file debug-tensor-dump-layers
     debug-tensor-dump-output-folder decode-context-parallel-size decode-log-interval
     decoupled-spec-bind-endpoint decoupled-spec-connect-endpoints decoupled-spec-rank decoupled-spec-role
     decrypted-config-file decrypted-draft-config-file deepep-config deepep-dispatcher-output-dtype deepep-mode
@@ -74,14 +94,12 @@ _WORDS = """
     download-dir dsa-paged-mqa-logits-backend dsa-topk-backend
     dsa-triton-union dsv4-attn-backend dsv4-prefill-backend dwdp-size dynamic-batch-tokenizer-batch-size
     dynamic-batch-tokenizer-batch-timeout elastic-ep-backend elastic-ep-initial-size elastic-ep-join-mode
-    elastic-ep-join-rank-offset elastic-ep-scale-timeout enable-decoder-swa-bounded-replay
-    enable-dsa-fused-indexer enable-fused-qk-norm-rope enable-lean-attention enable-lora
-    enable-lora-overlap-loading enable-multimodal enable-quant-communications enable-tf32-matmul
-    enable-tp-lm-head-all-to-all encoder-bootstrap-port encoder-register-urls encoder-transfer-backend
+    elastic-ep-join-rank-offset elastic-ep-scale-timeout
+    encoder-bootstrap-port encoder-register-urls encoder-transfer-backend
     encoder-urls engine-info-bootstrap-port ep ep-dispatch-algorithm ep-num-redundant-experts ep-size
     eplb-algorithm eplb-min-rebalancing-utilization-threshold eplb-rebalance-layers-per-chunk
     eplb-rebalance-num-iterations expert-balancedness-report-mode expert-distribution-recorder-buffer-size
-    expert-distribution-recorder-mode expert-parallel-size experts-shared-outer-loras export-metrics-to-file-dir
+    expert-distribution-recorder-mode expert-parallel-size export-metrics-to-file-dir
     extra-metric-labels fastapi-root-path file-storage-path flashinfer-a2a-dispatch-type
     flashinfer-allreduce-fusion-backend flashinfer-autotune-skip-ops flashinfer-mxfp4-moe-precision
     flexkv-config-file forward-hooks forward-pass-metrics-ipc-name forward-pass-metrics-worker-id
@@ -102,7 +120,7 @@ _WORDS = """
     lora-paths lora-target-modules mamba-backend mamba-cache-philox-rounds mamba-max-states-per-path
     mamba-track-interval max-ep-size max-loaded-loras max-lora-chunk-size
     max-lora-rank max-loras-per-batch max-prefill-tokens max-queued-requests media-url-max-file-size-mb
-    min-free-slots-delay mm-attention-backend mm-enable-dp-encoder mm-feature-transport mm-global-cache-backend
+    min-free-slots-delay mm-attention-backend mm-feature-transport mm-global-cache-backend
     mm-io-worker-num mm-preprocess-cache-size-mb mm-process-config mm-processor-worker-num model-checksum
     model-config-parser model-impl model-loader-extra-config modelexpress-config
     modelopt-checkpoint-restore-path modelopt-checkpoint-save-path modelopt-export-path modelopt-quant
@@ -110,7 +128,7 @@ _WORDS = """
     msprobe-dump-config nccl-init-addr nccl-port nnodes node-rank num-continuous-decode-steps
     num-reserved-decode-tokens numa-node offload-group-size offload-mode offload-num-in-group
     offload-prefetch-step optimistic-prefill-attempts otlp-service-name otlp-traces-endpoint
-    paged-experts-num-resident pdmux-config-path ple-offload-backend ple-offload-dir ple-offload-embedding port
+    paged-experts-num-resident pdmux-config-path ple-offload-backend ple-offload-dir port
     pp-async-batch-depth pp-max-micro-batch-size preferred-sampling-params prefill-decode-interval
     prefill-decode-interval-min-bs prefill-delayer-forward-passes-buckets prefill-delayer-max-delay-ms
     prefill-delayer-max-delay-passes prefill-delayer-queue-min-ratio prefill-delayer-token-usage-low-watermark
@@ -129,7 +147,7 @@ _WORDS = """
     speculative-draft-load-format speculative-draft-model-quantization speculative-draft-model-revision
     speculative-draft-sink-size speculative-draft-window-size speculative-dsa-topk-backend
     speculative-dspark-block-size speculative-dspark-confidence-sts-path speculative-dspark-sps-table-path
-    speculative-enable-w4a4-mxfp4-megamoe speculative-moe-a2a-backend speculative-moe-runner-backend
+    speculative-moe-a2a-backend speculative-moe-runner-backend
     speculative-ngram-capacity speculative-ngram-external-corpus-max-tokens
     speculative-ngram-external-corpus-path speculative-ngram-external-sam-budget speculative-ngram-match-type
     speculative-ngram-max-bfs-breadth speculative-ngram-max-trie-depth speculative-ngram-min-bfs-breadth
@@ -142,6 +160,27 @@ _WORDS = """
     weight-cache-mode weight-cache-socket weight-cache-timeout weight-loader-prefetch-num-threads weight-version
 """
 
+# Each puts pools of another shape in place of the plain ones (`kv_cache_configurator.py`).
+_POOLS = (
+    "--enable-hisparse", "--enable-unified-memory", "--enable-dsa-cache-layer-split", "--enable-linear-replayssm",
+    "--enable-linear-replayssm-spec", "--enable-int8-mamba-checkpoint", "--enable-kv-cache-sharding",
+    "--enable-page-major-kv-layout", "--prefill-only-disable-kv-cache",
+)  # fmt: skip
+_KV = ("auto", "bf16", "bfloat16", "fp8_e4m3", "fp8_e5m2")
+
+
+def _kv_dtype(text: str, what: str) -> str:
+    """A format of fields/model.py. Those in 4 bits and mxfp8 have scales and buffers whose sizes were not read."""
+    name = text.strip().lower()
+    if name != "auto" and name not in _DTYPES and known(name) not in ("fp16", "bf16", "fp32", "fp8", *_KV):
+        raise KvcalcError(
+            f"{what}: expected a format of sglang's that was read, got {shown(text)}", f"one of {', '.join(_KV)}"
+        )
+    return name
+
+
+_DTYPES = {"half": "fp16", "float16": "fp16", "bfloat16": "bf16", "bf16": "bf16", "float": "fp32", "float32": "fp32"}
+
 FLAGS = Flags(
     ("sglang serve", "sglang.launch_server"),
     (
@@ -151,7 +190,10 @@ FLAGS = Flags(
         Flag("pp", ("--pp-size", "--pipeline-parallel-size", "--pp"), parse_integer),
         Flag("dp", ("--dp-size", "--data-parallel-size", "--dp"), parse_integer),
         Flag("dcp", ("--dcp-size", "--decode-context-parallel-size"), parse_integer),
-        Flag("kv_dtype", ("--kv-cache-dtype",), word),
+        Flag("attention_dp", ("--attn-dp-size", "--attention-data-parallel-size"), parse_integer),
+        Flag("attention_cp", ("--attn-cp-size", "--attention-context-parallel-size"), parse_integer),
+        Flag("overrides", ("--json-model-override-args",), parse_object),
+        Flag("kv_dtype", ("--kv-cache-dtype",), _kv_dtype),
         Flag("dtype", ("--dtype",), word),
         Flag("quantization", ("--quantization",), word),
         Flag("utilization", ("--mem-fraction-static",), Share.parse),
@@ -168,30 +210,40 @@ FLAGS = Flags(
         Flag("dsa_prefill_backend", ("--dsa-prefill-backend",), word),
         Flag("dsa_decode_backend", ("--dsa-decode-backend",), word),
         Flag("algorithm", ("--speculative-algorithm",), word),
-        Flag("draft_model", ("--speculative-draft-model-path",), word),
+        Flag("draft_model", ("--speculative-draft-model-path", "--speculative-draft-model"), word),
         Flag("draft_tokens", ("--speculative-num-draft-tokens",), parse_integer),
         Flag("disable_radix_cache", ("--disable-radix-cache",)),
         Flag("disable_overlap", ("--disable-overlap-schedule",)),
         Flag("dp_attention", ("--enable-dp-attention",)),
+        *(Flag("pools", (name,), constant=name) for name in _POOLS),
+        Flag("whole_windows", ("--disable-hybrid-swa-memory",)),
     ),
     words=frozenset(f"--{name}" for name in _WORDS.split())
     | frozenset({"--decode-attention-backend", "--prefill-attention-backend", "--speculative-num-steps",
                  "--speculative-eagle-topk"}),
-    switches=frozenset(f"--{name}" for name in _SWITCHES.split()),
+    switches=frozenset(f"--{name}" for name in _SWITCHES.split())
+    | frozenset(f"--{no}{name}" for name in _EITHER.split() for no in ("", "no-")),
+    many=frozenset(f"--{name}" for name in _MANY.split()),
+    images=(Image("lmsysorg/sglang", ""),),  # docker/Dockerfile: no entrypoint of its own
     abbreviated=True,
+    config=("--config",),
 )  # fmt: skip
 
 _OPTIONS = ("tp", "pp", "dp", "dcp", "context")
-_APART = ("model", "utilization", "kv_dtype", "dtype", "quantization", *_OPTIONS)
-_DTYPES = {"half": "fp16", "float16": "fp16", "bfloat16": "bf16", "bf16": "bf16", "float": "fp32", "float32": "fp32"}
+_APART = (
+    "model", "utilization", "kv_dtype", "dtype", "quantization", "overrides", "dp_attention", "attention_dp", *_OPTIONS,
+)  # fmt: skip
 
 
 def asked(program: str, read: Read, model: Model) -> Asked:
     """Options of ours, and SGLang's own settings. Without a length, a command takes the model's limit."""
     values = dict(read.values)
     options = {name: values[name] for name in _OPTIONS if name in values}
-    if program and model.max_context:
-        options.setdefault("context", "max")
+    limited = limit(
+        values.get("overrides"), "--json-model-override-args", "--context-length", stated="context" in values
+    )
+    if program and (limited or model.max_context):
+        options.setdefault("context", limited or "max")
     computed, kept = (str(values.get(name, "auto")).lower() for name in ("dtype", "kv_dtype"))
     if computed != "auto" and computed not in _DTYPES:
         raise KvcalcError(f"--dtype: expected auto or one of {', '.join(_DTYPES)}, got {shown(computed)}")
@@ -201,18 +253,52 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         options["kv_dtype"] = _DTYPES[computed]
     utilization = values.get("utilization")
     knobs = {name: value for name, value in values.items() if name not in _APART}
-    if "context" in values:
-        knobs["context_length"] = values["context"]
+    if computed != "auto":
+        knobs["computed"] = dtypes.COMPUTE[_DTYPES[computed]]
+    if "context" in values or limited:
+        knobs["context_length"] = values.get("context", limited)
+    _spread_attention(values, options, knobs)
+    draft, algorithm = values.get("draft_model"), str(values.get("algorithm", "")).upper()
     return Asked(
         options,
         knobs,
         utilization=utilization if isinstance(utilization, Share) else None,
-        sequences=integer(values.get("max_running_requests")),
+        draft=draft if isinstance(draft, str) and algorithm in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE") else None,
+        sequences=integer(knobs.get("max_running_requests")),
         loaded=loaded_as_fp8(model) if values.get("quantization") == "fp8" else None,
     )
 
 
-model_of = model_flag
+def _spread_attention(values: Mapping[str, object], options: dict[str, object], knobs: dict[str, object]) -> None:
+    """Data-parallel attention: groups of tp / N ranks, each with heads, sequences and a pool of its own.
+
+    The old spelling counts the groups by --dp-size (`handle_deprecated_dp_attention`). Each group has its part of the
+    requests and of the slots of states (`kv_cache_configurator.py`).
+    """
+    tp, dp = integer(values.get("tp")) or 1, integer(values.get("dp")) or 1
+    groups = integer(values.get("attention_dp")) or 1
+    if values.get("dp_attention") and groups == 1:
+        groups, dp = dp, 1
+    if (integer(values.get("attention_cp")) or 1) > 1:
+        raise KvcalcError("--attn-cp-size: how it spreads a context was not read", "leave it out")
+    if groups == 1:
+        return
+    if tp % groups:
+        raise KvcalcError(
+            f"--attn-dp-size: {groups} does not divide --tp-size {tp}", "the groups share the ranks of tp"
+        )
+    options["tp"], options["dp"], knobs["attention_groups"] = tp // groups, dp * groups, groups
+    for name in ("max_running_requests", "max_mamba_cache_size"):
+        given = integer(values.get(name))
+        if given is not None:
+            knobs[name] = max(1, given // groups)
+
+
+def model_of(program: str, read: Read) -> str | None:
+    """--model-path, or the first word behind `sglang serve` (cli/serve.py: _normalize_positional_model_path)."""
+    if program.startswith("sglang serve") and read.others and "model" not in read.values:
+        return read.others[0]
+    return model_flag(program, read)
 
 
 def integer(value: object) -> int | None:

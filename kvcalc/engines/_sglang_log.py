@@ -8,19 +8,20 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kvcalc import dtypes
-from kvcalc.engines._sglang_cells import ratio_of, state_bytes, token_bytes, windowed
+from kvcalc.engines._sglang_cells import placed, ratio_of, state_bytes, token_bytes, windowed
 from kvcalc.engines._spread import restaged
 from kvcalc.engines.sglang import stages_of
 from kvcalc.logform import Expected, Found, LogForm, Printed, Run, Said, Variation, digits, line, plain
-from kvcalc.model import Attention, Cache, Recurrent, Shared
-from kvcalc.reserving import Capacity, Plan, Question, held
+from kvcalc.model import Attention, Cache, Recurrent
+from kvcalc.reserving import Capacity, Plan, Question
 
 __all__ = ["FORM"]
 
 _KEYS = (
     "model_path", "context_length", "tp_size", "pp_size", "dp_size", "kv_cache_dtype", "page_size", "dtype",
     "swa_full_tokens_ratio", "mamba_ssm_dtype", "mamba_full_memory_ratio", "max_mamba_cache_size",
-    "disable_radix_cache", "enable_dp_attention", "mem_fraction_static", "max_total_tokens",
+    "disable_radix_cache", "enable_dp_attention", "attn_dp_size", "disable_hybrid_swa_memory", "mem_fraction_static",
+    "max_total_tokens",
 )  # fmt: skip
 
 _LINES = (
@@ -68,14 +69,18 @@ def _words(run: Run) -> Iterator[str]:
     if kept not in (None, "auto"):
         yield from ("--kv-cache-dtype", str(kept))
     tp, dp = plain(run.last("tp_size")) or 1, plain(run.last("dp_size")) or 1
-    if run.last("enable_dp_attention") == "True":  # each of dp replicas of the attention has its part of the ranks
-        tp = max(tp // dp, 1)
+    groups = plain(run.last("attn_dp_size")) or 1
+    if run.last("enable_dp_attention") == "True" and groups == 1:  # until 0.5.22 dp_size counts the groups
+        groups, dp = dp, 1
+    tp, dp = max(tp // groups, 1), dp * groups  # each group has its part of the ranks
     if tp > 1:
         yield from ("--tp-size", str(tp))
     if dp > 1:
         yield from ("--dp-size", str(dp))
     if run.last("disable_radix_cache") == "True":
         yield "--disable-radix-cache"
+    if run.last("disable_hybrid_swa_memory") == "True":
+        yield "--disable-hybrid-swa-memory"
 
 
 class _Cells(NamedTuple):
@@ -94,15 +99,13 @@ def _cells(question: Question) -> list[_Cells]:
     question = restaged(question, stages_of(len(question.placement.layers), question.request.layout.pp))
     stages = [_Cells() for _ in range(question.request.layout.pp)]
     ratio = ratio_of(question)
-    for each in held(question):
+    for each in placed(question):
         cells = stages[each.stage]
         match each.cache:
             case Recurrent():
                 both, conv = state_bytes(each.cache, question)
                 state = cells.state + each.copies * (both - conv)
                 cells = cells._replace(conv=cells.conv + each.copies * conv, state=state)
-            case Shared():
-                pass
             case cache if windowed(cache, ratio):
                 k, v = _token(cache, question)
                 cells = cells._replace(

@@ -1,6 +1,7 @@
 """The share of a GPU's memory that SGLang takes by default, which follows from the card and from what is captured."""
 
 from kvcalc.engines._sglang_flags import integer
+from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
 from kvcalc.model import Latent
 from kvcalc.reserving import Question
@@ -27,6 +28,8 @@ def utilization(question: Question, vram: int) -> Share:
 
     It leaves room for activations of a chunk of prefill, for the graphs of decode and of prefill, and for ranks.
     """
+    if question.knobs.get("attention_groups"):
+        raise KvcalcError("--attn-dp-size: how much of the weights each GPU holds was not read", "give --kv-memory")
     layout, memory = question.request.layout, vram / 2**20
     chunk, few, many_ranks = next(row[1:] for row in _CARDS if row[0] is None or memory < row[0])
     chunk = integer(question.knobs.get("chunked_prefill_size")) or chunk

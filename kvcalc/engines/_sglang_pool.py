@@ -6,12 +6,12 @@ engine counts in GiB as doubles, and so does this.
 
 from typing import NamedTuple
 
-from kvcalc.engines._sglang_cells import Cell, cell_of, draft_layers, formats, page_of, ratio_of, slots_of
+from kvcalc.engines._sglang_cells import Cell, cell_of, draft_layers, formats, page_of, placed, ratio_of, slots_of
 from kvcalc.engines._sglang_flags import integer
 from kvcalc.errors import KvcalcError
 from kvcalc.fitting import Share
 from kvcalc.model import Attention, Recurrent
-from kvcalc.reserving import Capacity, Question, held
+from kvcalc.reserving import Capacity, Question
 
 __all__ = ["Pool", "pool_of"]
 
@@ -105,10 +105,12 @@ class Pool(NamedTuple):
                 f"ssm_state size: {state:.2f}GB "
             )
         own = cell.full and tokens
-        lines += self._allocated(tokens, cell.full, cell.k) if own else []
+        lines += self._allocated(tokens, cell.full - cell.draft, cell.k) if own else []  # a draft has lines of its own
         if windows is not None:
             lines += self._allocated(windows, cell.window, cell.window_k)
-            usage = ((tokens + self.page) * cell.full if own else 0) + (windows + self.page) * cell.window
+            usage = ((tokens + self.page) * (cell.full - cell.draft) if own else 0) + (
+                windows + self.page
+            ) * cell.window
             sizes = f"swa size: {windows}, full size: {tokens if own else 0}"
             lines.append(f"SWAKVPool mem usage: {usage / _GIB:.2f} GB, {sizes}")
         return tuple(lines)
@@ -128,7 +130,7 @@ _TORCH = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.floa
 
 def pool_of(question: Question) -> Pool:
     """The pool of a question, by its flags and SGLang's defaults. Raises KvcalcError where a rule is missing."""
-    knobs, parts = question.knobs, held(question)
+    knobs, parts = question.knobs, placed(question)
     radix = not knobs.get("disable_radix_cache")
     requests, states = integer(knobs.get("max_running_requests")), integer(knobs.get("max_mamba_cache_size"))
     recurrent = any(isinstance(each.cache, Recurrent) for each in parts)

@@ -3,14 +3,16 @@
 """
 
 import re
+from collections.abc import Mapping
 
 from kvcalc import dtypes
 from kvcalc.deployment import Start, format_word, model_word, share_word, weights_word, words_of
+from kvcalc.engines._overrides import known, limit, parse_object
 from kvcalc.engines._vllm_formats import PACKED
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.fitting import Share
 from kvcalc.flags import Flag, Flags, Image, Read, word
-from kvcalc.model import Model
+from kvcalc.model import Attention, Model
 from kvcalc.reserving import Asked, model_flag
 from kvcalc.units import parse_integer
 from kvcalc.weights import loaded_as_fp8
@@ -40,7 +42,13 @@ _SWITCHES = """
     disable-uvicorn-access-log allow-credentials enable-ssl-refresh enable-request-id-headers
     disable-fastapi-docs enable-offline-docs enable-flash-late-interaction headless grpc enable-mm-embeds
     interleave-mm-strings skip-mm-profiling mm-encoder-only language-model-only disable-log-requests
-    enable-reasoning
+    enable-reasoning mm-device-do-normalize
+"""
+# Those that take several words, as lists do (`arg_utils.py: get_kwargs`).
+_MANY = """
+    served-model-name allowed-media-domains cudagraph-capture-sizes numa-bind-nodes numa-bind-cpus device-ids
+    lora-target-modules ignore-patterns collect-detailed-traces sleep-preserve-parameter-names logits-processors
+    lora-modules api-key middleware
 """
 _WORDS = """
     runner convert tokenizer tokenizer-mode seed hf-config-path allowed-local-media-path allowed-media-domains
@@ -63,7 +71,7 @@ _WORDS = """
     mm-processor-kwargs mm-processor-cache-gb mm-processor-cache-type mm-hasher-algorithm
     mm-shm-cache-max-object-size-mb mm-encoder-tp-mode mm-encoder-attn-backend mm-encoder-attn-dtype
     mm-encoder-fp8-scale-path mm-encoder-fp8-scale-save-path mm-encoder-fp8-scale-save-margin video-pruning-rate
-    video-pruning-method mm-tensor-ipc mm-processor-device mm-ipc-gpu-memory-gb mm-device-do-normalize max-loras
+    video-pruning-method mm-tensor-ipc mm-processor-device mm-ipc-gpu-memory-gb max-loras
     max-lora-rank lora-dtype max-cpu-loras lora-target-modules default-mm-loras max-lora-cls-labels lora-modules
     logging-config log-level log-config-file show-hidden-metrics-for-version otlp-traces-endpoint
     collect-detailed-traces per-request-spec-decode-metrics kv-cache-metrics-sample custom-histogram-buckets
@@ -71,7 +79,7 @@ _WORDS = """
     long-prefill-token-threshold scheduling-policy scheduler-cls watermark prefill-schedule-interval
     stream-interval cudagraph-capture-sizes max-cudagraph-capture-size ir-op-priority moe-backend linear-backend
     sparse-indexer-topk-backend watermark-config diffusion-config kv-events-config ec-transfer-config
-    ec-manager-config compilation-config attention-config engram-config reasoning-config kernel-config
+    ec-manager-config compilation-config engram-config reasoning-config kernel-config
     additional-config structured-outputs-config aux-output-config profiler-config watchdog-config
     optimization-level performance-mode weight-transfer-config shutdown-timeout kda-decode-backend chat-template
     chat-template-content-format default-chat-template-kwargs reasoning-effort-map response-role
@@ -104,14 +112,79 @@ def length(text: str, what: str) -> int:
     return AUTO if text.strip().lower() in ("auto", "-1") else size(text, what)
 
 
-def _speculation(text: str, what: str) -> tuple[str, int]:
-    """The method and the number of tokens in `--speculative-config`, which is JSON: they are all that is looked for."""
-    method = re.search(r'"method"\s*:\s*"([\w-]{1,40})"', text)
-    tokens = re.search(r'"num_speculative_tokens"\s*:\s*([0-9]{1,6})\b', text)
-    if tokens is None:
-        raise KvcalcError(f"{what}: expected num_speculative_tokens in it, got {shown(text)}")
-    draft = re.search(r'"model"\s*:\s*"', text)
-    return (method[1] if method else "draft_model" if draft else ""), int(tokens[1])
+_SPECULATIVE = {"method": "method", "num_speculative_tokens": "speculative", "model": "draft_model",
+                "draft_tensor_parallel_size": "draft_tp"}  # fmt: skip
+
+
+def _speculation(text: str, what: str) -> dict[str, object]:
+    """What `--speculative-config` says of the cache: the method, the number of tokens and the draft model."""
+    found = parse_object(text, what)
+    values = {key: found[name] for name, key in _SPECULATIVE.items() if found.get(name) is not None}
+    for name, kind in (
+        ("num_speculative_tokens", int),
+        ("draft_tensor_parallel_size", int),
+        ("method", str),
+        ("model", str),
+    ):
+        value = found.get(name)
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool) or value in (0, "")):
+            raise KvcalcError(f"{what}: {name}: expected a {'number' if kind is int else 'name'}, got {shown(value)}")
+    return values
+
+
+# CacheDType of config/cache.py, and our names of the plain ones.
+_PLAIN = ("auto", "float16", "bfloat16", "fp16", "bf16", "fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4")
+
+
+def _kv_dtype(text: str, what: str) -> str:
+    name = text.strip().lower()
+    if name not in _PLAIN and name not in PACKED and known(name) not in _PLAIN:
+        raise KvcalcError(
+            f"{what}: expected a format of vllm's that was read, got {shown(text)}",
+            f"one of {', '.join((*_PLAIN, *PACKED))}",
+        )
+    return name
+
+
+def _attention(text: str, what: str) -> str:
+    """The kernels that `--attention-config` names. HiSparse keeps part of the cache in the host's memory."""
+    found = parse_object(text, what)
+    if found.get("hisparse_config") is not None:
+        raise KvcalcError(f"{what}: hisparse_config: its pools in the host's memory have no rule here", "leave it out")
+    return str(found.get("backend") or "")
+
+
+def _layout(text: str, what: str) -> str:
+    """Layouts with the block outermost pack pages of several sizes (`v1/core/kv_cache_planning.py`)."""
+    if text.upper().startswith("B"):
+        raise KvcalcError(f"{what}: a layout with the block outermost groups layers by another rule", "leave it out")
+    return text
+
+
+def _latents(text: str, what: str) -> bool:
+    """Without kernels for latents every head is cached, which no preset of such a model describes."""
+    if text.strip() not in ("", "0"):
+        raise KvcalcError(f"{what}: the heads of a latent model in full have no rule here", "leave it out")
+    return False
+
+
+def _connector(text: str, what: str) -> bool:
+    """Whether the connectors of `--kv-transfer-config` keep the hybrid manager on (`SupportsHMA`)."""
+    found = parse_object(text, what)
+    extra = found.get("kv_connector_extra_config")
+    inner = extra.get("connectors") if isinstance(extra, dict) else None
+    names = [found.get("kv_connector")]
+    if names == ["MultiConnector"] and isinstance(inner, list):
+        names = [each.get("kv_connector") if isinstance(each, dict) else None for each in inner]
+    return all(name in _HYBRID_CONNECTORS for name in names)
+
+
+# Classes with SupportsHMA in distributed/kv_transfer/kv_connector/v1 of 0.33.0.
+_HYBRID_CONNECTORS = (
+    "ExampleHiddenStatesConnector", "MooncakeConnector", "MooncakeStoreConnector", "MoRIIOConnector",
+    "SimpleCPUOffloadConnector", "HiSparseConnector", "OffloadingConnector", "DecodeBenchConnector", "NixlConnector",
+    "NixlPullConnector", "NixlPushConnector",
+)  # fmt: skip
 
 
 def _layers(text: str, what: str) -> tuple[str, ...]:
@@ -128,9 +201,18 @@ def _partition(text: str, what: str) -> tuple[int, ...]:
     return tuple(parse_integer(number, what) for number in text.split(","))
 
 
-def _switch(key: str, name: str, *, off: bool = False) -> tuple[Flag, Flag]:
-    """A switch and its `--no-` form; `off`: the switch turns `key` off."""
-    return Flag(key, (f"--{name}",), constant=not off), Flag(key, (f"--no-{name}",), constant=off)
+def _switch(key: str, name: str, *, off: bool = False, env: tuple[str, ...] = ()) -> tuple[Flag, Flag]:
+    """A switch and its `--no-` form, and of --enable-x also --disable-x (`EnableDisableAction`).
+
+    `off`: the switch turns `key` off; `env` are variables that turn it on.
+    """
+    verb, _, rest = name.partition("-")
+    other = {"enable": f"disable-{rest}", "disable": f"enable-{rest}"}.get(verb)
+    against = (f"--no-{name}", *((f"--{other}",) if other else ()))
+    return (
+        Flag(key, (f"--{name}",), constant=not off, env=() if off else env),
+        Flag(key, against, constant=off, env=env if off else ()),
+    )
 
 
 FLAGS = Flags(
@@ -143,7 +225,7 @@ FLAGS = Flags(
         Flag("dp", ("--data-parallel-size", "-dp"), parse_integer),
         Flag("dcp", ("--decode-context-parallel-size", "-dcp"), parse_integer),
         Flag("dtype", ("--dtype",), word),
-        Flag("kv_dtype", ("--kv-cache-dtype",), word),
+        Flag("kv_dtype", ("--kv-cache-dtype",), _kv_dtype),
         Flag("quantization", ("--quantization", "-q"), word),
         Flag("kv_memory", ("--kv-cache-memory-bytes", "--kv-cache-memory"), size),
         Flag("utilization", ("--gpu-memory-utilization", "--device-memory-utilization"), Share.parse),
@@ -152,35 +234,42 @@ FLAGS = Flags(
         Flag("max_num_batched_tokens", ("--max-num-batched-tokens",), size),
         Flag("num_gpu_blocks", ("--num-gpu-blocks-override",), parse_integer),
         Flag("backend", ("--attention-backend",), word),
+        Flag("attention", ("--attention-config", "-ac"), _attention, fields=True),
+        Flag("layout", (), _layout, env=("VLLM_KV_CACHE_LAYOUT",)),
+        Flag("whole_heads", (), _latents, env=("VLLM_MLA_DISABLE",)),
         Flag("mamba_cache_mode", ("--mamba-cache-mode",), word),
         Flag("mamba_cache_dtype", ("--mamba-cache-dtype",), word),
         Flag("mamba_ssm_cache_dtype", ("--mamba-ssm-cache-dtype",), word),
         Flag("gdn_backend", ("--gdn-prefill-backend",), word),
         Flag("kda_backend", ("--kda-prefill-backend",), word),
-        Flag("speculation", ("--speculative-config", "-sc"), _speculation),
-        Flag("method", ("--spec-method", "--speculative-config.method"), word),
-        Flag("speculative", ("--spec-tokens", "--speculative-config.num-speculative-tokens"), parse_integer),
-        Flag("draft_model", ("--spec-model", "--speculative-config.model"), word),
+        Flag("speculation", ("--speculative-config", "-sc"), _speculation, fields=True),
+        Flag("method", ("--spec-method",), word),
+        Flag("speculative", ("--spec-tokens",), parse_integer),
+        Flag("draft_model", ("--spec-model",), word),
+        Flag("overrides", ("--hf-overrides",), parse_object, fields=True),
+        Flag("connectors", ("--kv-transfer-config",), _connector, fields=True),
         Flag("skip_layers", ("--kv-cache-dtype-skip-layers",), _layers, several=True),
         Flag("prefill_context", ("--prefill-context-parallel-size", "-pcp"), parse_integer),
         Flag("partition", (), _partition, env=("VLLM_PP_LAYER_PARTITION",)),
         Flag("replay", ("--use-replayssm",)),
         *_switch("async_scheduling", "async-scheduling"),
         *_switch("enable_prefix_caching", "enable-prefix-caching"),
-        Flag("hybrid", ("--disable-hybrid-kv-cache-manager",), constant=False),
-        Flag(
+        *_switch(
             "hybrid",
-            ("--no-disable-hybrid-kv-cache-manager",),
+            "disable-hybrid-kv-cache-manager",
+            off=True,
             env=("VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",),
         ),
         *_switch("windows", "disable-sliding-window", off=True),
     ),
     words=frozenset(f"--{name}" for name in _WORDS.split())
-    | {"-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc", "-cc", "-ac"},
+    | {"-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc", "-cc"},
     switches=frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-"))
     | {"-dph", "-dpe", "-dpm", "-ep"},
+    many=frozenset(f"--{name}" for name in _MANY.split()),
     underscores=True,
     abbreviated=True,
+    config=("--config",),
     images=(Image("vllm/vllm-openai", "vllm serve"),),  # docker/Dockerfile; older: the module
 )
 
@@ -200,13 +289,12 @@ def asked(program: str, read: Read, model: Model) -> Asked:
     values = dict(read.values)
     options = {name: values[name] for name in _OPTIONS if name in values}
     knobs = {name: values[name] for name in _SETTINGS if name in values}
-    if "speculation" in values:
-        speculation = values["speculation"]
-        assert isinstance(speculation, tuple)
-        knobs["method"], knobs["speculative"] = speculation
-    elif "draft_model" in values:
-        knobs.setdefault("method", "draft_model")
-    context = values.get("context", "max" if program and model.max_context else None)
+    draft = _drafted(values, knobs)
+    if values.get("attention"):
+        knobs.setdefault("backend", values["attention"])
+    if values.get("connectors") is False:
+        knobs.setdefault("hybrid", False)
+    context = _context(values, program, model)
     if context == AUTO:
         context, knobs["auto_length"] = "max", True
     if context is not None:
@@ -230,9 +318,53 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         knobs,
         utilization=utilization if isinstance(utilization, Share) else None,
         kv_memory=memory if isinstance(memory, int) else None,
+        draft=draft,
         sequences=sequences if isinstance(sequences, int) else None,
         loaded=loaded_as_fp8(model) if values.get("quantization") in _FP8 else None,
     )
+
+
+def _context(values: Mapping[str, object], program: str, model: Model) -> object:
+    """The length that is stated; that of a command is the limit of the model, or of keys that replace it."""
+    limited = limit(values.get("overrides"), "--hf-overrides", "--max-model-len", stated="context" in values)
+    window = _shortest(model) if values.get("windows") is False and program else None
+    if window:
+        limited = min(window, limited or window)  # `_get_and_verify_max_len`
+    return values.get("context", limited or "max" if program and (limited or model.max_context) else None)
+
+
+def _shortest(model: Model) -> int | None:
+    """The window to which a model without windows is cut."""
+    spans = [c.span for c in model.distinct_caches if isinstance(c, Attention) and c.reach == "sliding" and c.span]
+    return min([*spans, *([model.max_context] if model.max_context else [])], default=None) if spans else None
+
+
+# Methods whose draft has layers of its own, which vLLM lists behind the model's: of EAGLE's kinds or of any model.
+_OF_MODELS = ("draft_model", "eagle", "eagle3")
+
+
+def _drafted(values: Mapping[str, object], knobs: dict[str, object]) -> str | None:
+    """The draft model that is named, for a method that runs its layers. The method and the tokens become settings."""
+    stated = values.get("speculation")
+    said = {**(stated if isinstance(stated, dict) else {}), **values}
+    if not {"speculation", "method", "speculative", "draft_model"} & said.keys():
+        return None
+    method, name = str(said.get("method", "")), said.get("draft_model")
+    if not method and isinstance(name, str):  # the order of config/speculative.py
+        kinds = {"eagle-": "eagle", "eagle3": "eagle3", "dflash": "dflash", "dspark": "dspark"}
+        method = next((kind for part, kind in kinds.items() if part in name.lower()), "draft_model")
+    knobs["method"] = method
+    if "speculative" in said:
+        knobs["speculative"] = said["speculative"]
+    elif method not in ("ngram", "ngram_gpu", "suffix"):
+        raise KvcalcError(
+            "--speculative-config: expected num_speculative_tokens in it", "say how many tokens are drafted"
+        )
+    if method not in _OF_MODELS:
+        return None
+    if "draft_tp" in said and said["draft_tp"] != values.get("tp", 1):
+        raise KvcalcError("--speculative-config: draft_tensor_parallel_size other than the model's has no rule here")
+    return name if isinstance(name, str) else None
 
 
 def model_of(program: str, read: Read) -> str | None:

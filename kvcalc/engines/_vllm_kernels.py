@@ -4,6 +4,7 @@ Sources: vLLM 0.33.0, `platforms/cuda.py` (priorities of backends), each backend
 `engine/arg_utils.py`. Without a card, an H100 is assumed.
 """
 
+from kvcalc.errors import KvcalcError
 from kvcalc.hardware import Card
 from kvcalc.model import Attention, Compressed, Indexer, Latent, Recurrent
 from kvcalc.reserving import Question
@@ -38,6 +39,8 @@ def first_block(question: Question, attending: list[Attention | Latent]) -> int:
     """Tokens of a block before states have their say (`update_block_size_for_backend`)."""
     given = question.knobs.get("block_size")
     if isinstance(given, int):
+        if given % LEAST_BLOCK:  # every kernel's list: a multiple of 16, or 32, 64, 128
+            raise KvcalcError(f"--block-size: vllm's kernels take multiples of {LEAST_BLOCK}, not {given}")
         return given
     caches = question.request.model.distinct_caches
     if any(isinstance(cache, Compressed) for cache in caches):

@@ -113,16 +113,22 @@ def longest(question: Question) -> int | None:
     return min((c.span for c in caches if isinstance(c, Attention) and c.reach == "sliding" and c.span), default=None)
 
 
+_UNSEEING = ("ngram", "ngram_gpu", "suffix", "draft_model", "medusa", "mlp_speculator")  # `use_eagle` is false of them
+
+
 def _without_windows(question: Question) -> Callable[[Cache], Cache]:
     """Windows widened to the whole context where vLLM's manager of several kinds is off (`config/vllm.py`).
 
-    By a flag, and by default for chunks, which it does not manage; a model without full layers keeps its own.
+    By a flag, by default for chunks until it managed them, and for chunks beside drafts that see the model's hidden
+    states. A model without full layers keeps its own.
     """
     knobs, distinct = question.knobs, question.request.model.distinct_caches
     reaches = {cache.reach for cache in distinct if isinstance(cache, Attention) and cache.kv_heads}
     if not knobs.get("windows", True):
         return _widen
-    if knobs.get("hybrid", "chunked" not in reaches):
+    assert isinstance(question.version, Version)
+    drafted = bool(knobs.get("speculative")) and str(knobs.get("method", "")) not in _UNSEEING
+    if knobs.get("hybrid", "chunked" not in reaches or (question.version.chunks and not drafted)):
         return lambda cache: cache
     if "cross" in reaches or any(isinstance(cache, Recurrent | Compressed) for cache in distinct):
         raise KvcalcError(

@@ -42,7 +42,7 @@ def settings_of(question: Question, version: Version) -> Settings:
         in_flight=batched * _batches(question, version),
         encoder_budget=batched,
         speculative=speculative,
-        retained=speculative - 1 if min(len(drafts(question)), speculative) > 1 else 0,
+        retained=speculative - 1 if not knobs.get("drafted") and min(len(drafts(question)), speculative) > 1 else 0,
         dcp=request.layout.dcp,
         state_blocks=1 + speculative,
         sparse=str(knobs.get("backend", "")).upper() != _PLAIN_SPARSE
@@ -186,7 +186,9 @@ def drafts(question: Question) -> tuple[Layer, ...]:
         return ()
     if question.request.layout.dcp > 1:
         raise KvcalcError("--dcp: whether drafts are spread too depends on their kind", "leave drafts or --dcp out")
-    if "mtp" in method or method == "":
+    if method in ("medusa", "mlp_speculator"):  # heads without attention
+        return ()
+    if "mtp" in method or method == "" or question.knobs.get("drafted"):
         if question.request.model.draft:
             return question.request.model.draft
         raise KvcalcError(

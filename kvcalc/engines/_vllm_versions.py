@@ -16,7 +16,9 @@ class Version(NamedTuple):
     commonest kind of layer sets the size of groups instead of the rarest. `checkpoint`: states keep a block more for a
     kernel's own checkpoints. `cached`: prefix caching is on by default where there are states. `lines`: of the log.
     `packed`: a sequence takes the sum of its groups' blocks, also where pages are packed. `every`: states may be kept
-    for every block. `prefill`: prefill context parallelism divides the context too.
+    for every block. `prefill`: prefill context parallelism divides the context too. `chunks`: the hybrid manager is on
+    for chunked attention too: VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE is 1 by default since pull request
+    29627 of December 2025 (`envs.py`, where a comment still says the opposite).
     """
 
     name: str
@@ -30,20 +32,21 @@ class Version(NamedTuple):
     packed: bool
     every: bool
     prefill: bool
+    chunks: bool
 
 
 _90, _92 = Share(9, 10), Share(92, 100)
 VERSIONS = (
-    Version("0.11.0", _90, False, 1, None, False, False, 2, False, False, False),
-    Version("0.15.1", _90, False, 1, (5, 4), False, False, 2, False, True, True),
-    Version("0.19.1", _90, False, 1, (3, 2), False, False, 2, False, True, True),
-    Version("0.20.0", _92, False, 1, (3, 2), False, False, 2, False, True, True),
-    Version("0.20.2", _92, True, 1, (3, 2), False, False, 2, False, True, True),
-    Version("0.26.0", _92, True, None, (3, 2), False, True, 2, False, True, False),
-    Version("0.27.0", _92, True, None, (3, 2), False, True, 2, True, True, False),
-    Version("0.28.0", _92, True, None, (3, 2), False, True, 1, True, True, False),
-    Version("0.29.0", _92, True, None, (3, 2), True, True, 1, True, True, False),
-    Version("0.33.0", _92, True, None, (3, 2), True, True, 1, True, False, False),
+    Version("0.11.0", _90, False, 1, None, False, False, 2, False, False, False, False),
+    Version("0.15.1", _90, False, 1, (5, 4), False, False, 2, False, True, True, True),
+    Version("0.19.1", _90, False, 1, (3, 2), False, False, 2, False, True, True, True),
+    Version("0.20.0", _92, False, 1, (3, 2), False, False, 2, False, True, True, True),
+    Version("0.20.2", _92, True, 1, (3, 2), False, False, 2, False, True, True, True),
+    Version("0.26.0", _92, True, None, (3, 2), False, True, 2, False, True, False, True),
+    Version("0.27.0", _92, True, None, (3, 2), False, True, 2, True, True, False, True),
+    Version("0.28.0", _92, True, None, (3, 2), False, True, 1, True, True, False, True),
+    Version("0.29.0", _92, True, None, (3, 2), True, True, 1, True, True, False, True),
+    Version("0.33.0", _92, True, None, (3, 2), True, True, 1, True, False, False, True),
 )
 
 

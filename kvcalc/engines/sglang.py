@@ -5,16 +5,16 @@ Source: SGLang 0.5.23, `srt/model_executor/pool_configurator.py` and `srt/mem_ca
 
 from typing import NamedTuple
 
-from kvcalc.engines._sglang_cells import draft_layers, state_bytes, token_bytes, windowed
-from kvcalc.engines._sglang_flags import FLAGS, asked, model_of, start
+from kvcalc.engines._sglang_cells import draft_layers, placed, state_bytes, token_bytes, windowed
+from kvcalc.engines._sglang_flags import FLAGS, asked, integer, model_of, start
 from kvcalc.engines._sglang_memory import utilization
 from kvcalc.engines._sglang_pool import Pool, pool_of
 from kvcalc.engines._spread import restaged
 from kvcalc.errors import KvcalcError
 from kvcalc.explain import cache_name
 from kvcalc.formula import attention_tokens, size
-from kvcalc.model import Attention, Recurrent, Shared
-from kvcalc.reserving import Charge, Engine, Held, Plan, Question, Rule, Step, held
+from kvcalc.model import Attention, Recurrent
+from kvcalc.reserving import Charge, Engine, Held, Plan, Question, Rule, Step
 from kvcalc.units import ceil_div, many
 
 __all__ = ["ENGINE", "stages_of"]
@@ -31,6 +31,9 @@ VERSIONS = (Version("0.5.23"),)
 _REPLICATED = Rule(
     "heads and latents that every rank holds", "max(1, heads // tp) on a rank; a latent is whole on each"
 )
+_PLACE = Rule(
+    "layers that keep nothing have a place in the pool", "layer_setup.py: layers are counted from start to end"
+)
 _FORMAT = Rule(
     "formats of the cache and of states", "pool_configurator.py; states: bf16 convolution, fp32 recurrent state"
 )
@@ -42,13 +45,13 @@ _DRAFT = Rule("draft layers", "pool_configurator.py: as if they were layers of t
 
 def plan(question: Question) -> Plan:
     """SGLang's reservation: pages for each sequence, windows at their ratio, states by slots."""
-    if question.knobs.get("dp_attention"):
-        raise KvcalcError("--enable-dp-attention: how it spreads heads and sequences was not read", "leave it out")
+    if question.knobs.get("pools"):
+        raise KvcalcError(f"{question.knobs['pools']}: the pools that it makes were not read", "leave it out")
     if question.request.layout.dcp > 1:
         raise KvcalcError("--dcp: what sglang counts and logs of a split context was not read", "leave it out")
     question = restaged(question, stages_of(len(question.placement.layers), question.request.layout.pp))
     pool = pool_of(question)
-    parts = [each for each in held(question) if not isinstance(each.cache, Shared)]
+    parts = placed(question)
 
     def holds(budget: int) -> bool:
         counted = pool.counted(budget)
@@ -77,6 +80,9 @@ def _assumed(question: Question, pool: Pool) -> tuple[str, ...]:
     facts = [f"pages of {many(pool.page, 'token')}"]
     card = question.card
     facts.append("kernels of an H100 assumed: --gpu names another card" if card is None else f"kernels of {card.label}")
+    groups, ranks = integer(question.knobs.get("attention_groups")), question.request.layout.tp
+    if groups:
+        facts.append(f"attention in {groups} groups of {many(ranks, 'GPU')}, each with a pool of its own")
     if any(cell.state for cell in pool.cells):
         facts.append(f"{many(pool.slots, 'slot')} of states for each running request")
     return tuple(facts)
@@ -91,10 +97,8 @@ def _drafts(question: Question, pool: Pool) -> list[Charge]:
     for stage, cell in enumerate(pool.cells):
         own = sum(
             each.copies * token_bytes(each.cache, question)
-            for each in held(question)
-            if each.stage == stage
-            and not isinstance(each.cache, Recurrent | Shared)
-            and not windowed(each.cache, pool.ratio)
+            for each in placed(question)
+            if each.stage == stage and not isinstance(each.cache, Recurrent) and not windowed(each.cache, pool.ratio)
         )
         amount = ranks * question.sequences * tokens * (cell.full - own)
         how = f"{many(question.sequences, 'sequence')} x {tokens:,} tokens x {cell.full - own:,} B"
@@ -112,7 +116,8 @@ def _charge(each: Held, question: Question, pool: Pool) -> Charge:
     request, ranks = question.request, question.request.layout.tp
     times = each.copies * question.sequences * ranks
     tokens = request.context
-    steps = [Step(_REPLICATED, times * size(each.cache, tokens, request.widths, request.encoder_tokens))]
+    local = times * size(each.cache, tokens, request.widths, request.encoder_tokens)
+    steps = [Step(_PLACE if local and not each.exact else _REPLICATED, local)]
     layers = f"{many(each.copies, 'layer')} x {many(question.sequences, 'sequence')}"
     if isinstance(each.cache, Recurrent):
         own = state_bytes(each.cache, question)[0]
@@ -139,7 +144,7 @@ ENGINE = Engine(
     "sglang",
     VERSIONS,
     plan,
-    ("bf16", "fp16", "fp32", "fp8", "fp8_e4m3", "fp8_e5m2"),
+    ("bf16", "fp8", "fp8_e4m3", "fp8_e5m2"),  # of --kv-cache-dtype; those in 4 bits and mxfp8 were not read
     FLAGS,
     asked,
     model_of,
@@ -149,6 +154,8 @@ ENGINE = Engine(
     overhead=(3 * 2**30 // 10, 15 * 2**30 // 10),
     vendors=("NVIDIA", "AMD"),
     beside=("communication", "runtime"),  # --mem-fraction-static leaves room for activations and graphs outside
+    one_format=True,
+    block="page_size",
     start=start,
     replicates=True,
 )

@@ -4,14 +4,16 @@ Source: main branch of 2026, `tensorrt_llm/_torch/pyexecutor/_util.py` (KvCacheC
 (KVCacheManager). Not pinned to a release, and not run: five posted logs agree.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvcalc import dtypes
 from kvcalc.deployment import Start, format_word, model_word, share_word, weights_word, words_of
+from kvcalc.engines._overrides import parse_object
 from kvcalc.errors import KvcalcError
 from kvcalc.explain import cache_name
 from kvcalc.fitting import Share
-from kvcalc.flags import Flag, Flags, Read, word
+from kvcalc.flags import Flag, Flags, Image, Read, word
 from kvcalc.formula import attention_tokens, size
 from kvcalc.model import Attention, Cache, Indexer, Latent, Model, Shared
 from kvcalc.reserving import Asked, Capacity, Charge, Engine, Held, Plan, Question, Rule, Step, held
@@ -165,28 +167,77 @@ FLAGS = Flags(
         Flag("pp", ("--pp_size", "--pp-size", "--pipeline_parallel_size"), parse_integer),
         Flag("kv_dtype", ("--kv_cache_dtype", "--kv-cache-dtype"), word),
         Flag("utilization", ("--kv_cache_free_gpu_memory_fraction", "--free_gpu_memory_fraction"), Share.parse),
-        Flag("second_manager", ("--use_kv_cache_manager_v2", "--kv_cache_config.use_kv_cache_manager_v2")),
+        Flag("second_manager", ("--use_kv_cache_manager_v2",)),
         Flag("max_batch_size", ("--max_batch_size", "--max-batch-size"), parse_integer),
         Flag("tokens_per_block", ("--tokens_per_block", "--tokens-per-block"), parse_integer),
+        Flag("attention_dp", ("--enable_attention_dp",)),
+        Flag("cache", ("--kv_cache_config",), parse_object, fields=True),
+        Flag("drafts", ("--speculative_config",), parse_object, fields=True),
+        Flag("sparse", ("--sparse_attention_config",), parse_object, fields=True),
     ),
     words=frozenset(f"--{name}" for name in _WORDS.split()),
+    config=("--extra_llm_api_options", "--config"),  # llmapi/llm_args.py: update_llm_args_with_extra_options
+    config_last=True,
+    images=(Image("tensorrt-llm/release", ""),),  # nvcr.io/nvidia
     switches=frozenset({"--trust_remote_code", "--fail_fast_on_attention_window_too_large"}),
 )
 _OPTIONS = ("context", "tp", "pp", "kv_dtype")
 
 
-def asked(program: str, read: Read, model: Model) -> Asked:  # noqa: ARG001 - one signature for all engines
-    """Options of ours under their names, the rest as its own settings."""
-    values = dict(read.values)
+def asked(program: str, read: Read, model: Model) -> Asked:
+    """Options of ours under their names, the rest as its own settings. The model's limit is the default length."""
+    values = {**read.values, **_cache_settings(read.values.get("cache"))}
     utilization, sequences = values.pop("utilization", None), values.pop("max_batch_size", None)
+    for key, name in (("drafts", "speculative_config"), ("sparse", "sparse_attention_config")):
+        if values.pop(key, None):
+            raise KvcalcError(f"--{name}: what it adds to the cache was not read", "leave it out")
     options = {key: value for key, value in values.items() if key in _OPTIONS}
-    knobs = {key: value for key, value in values.items() if key not in (*_OPTIONS, "model")}
+    knobs = {key: value for key, value in values.items() if key not in (*_OPTIONS, "model", "cache")}
+    if program and model.max_context:
+        options.setdefault("context", "max")
+    ranks = options.get("tp", 1)
+    if knobs.get("attention_dp") and isinstance(ranks, int) and ranks > 1:  # resource_manager.py: tp_size is 1
+        options["tp"], options["dp"] = 1, ranks
     return Asked(
         options,
         knobs,
         utilization=utilization if isinstance(utilization, Share) else None,
         sequences=sequences if isinstance(sequences, int) else None,
     )
+
+
+# kv_cache_config of llmapi/llm_args.py: our keys of its fields, and what cannot change the size of the pool's blocks.
+_CACHE_FIELDS = {
+    "dtype": "kv_dtype",
+    "tokens_per_block": "tokens_per_block",
+    "free_gpu_memory_fraction": "utilization",
+    "use_kv_cache_manager_v2": "second_manager",
+}
+_HARMLESS = (
+    "enable_block_reuse", "enable_partial_reuse", "copy_on_partial_reuse", "host_cache_size", "event_buffer_max_size",
+    "attention_dp_events_gather_period_ms", "onboard_blocks", "secondary_offload_min_priority", "use_uvm",
+)  # fmt: skip
+
+
+def _cache_settings(given: object) -> dict[str, object]:
+    """What `kv_cache_config` says of the cache. A field without a rule here is refused."""
+    found: dict[str, object] = {}
+    for name, value in given.items() if isinstance(given, Mapping) else ():
+        what = f"kv_cache_config: {name}"
+        if value is None or name in _HARMLESS:
+            continue
+        if name not in _CACHE_FIELDS:
+            raise KvcalcError(f"{what}: its effect on the cache was not read", "leave it out")
+        key = _CACHE_FIELDS[name]
+        if key == "utilization":
+            found[key] = Share.parse(str(value), what)
+        elif key == "tokens_per_block":
+            found[key] = parse_integer(str(value), what)
+        elif key == "second_manager":
+            found[key] = value is True
+        else:
+            found[key] = str(value)
+    return found
 
 
 def model_of(program: str, read: Read) -> str | None:  # noqa: ARG001
@@ -198,6 +249,10 @@ def model_of(program: str, read: Read) -> str | None:  # noqa: ARG001
 def utilization(question: Question, vram: int) -> Share:  # noqa: ARG001 - one signature for all engines
     """`free_gpu_memory_fraction`, of what weights leave."""
     assert isinstance(question.version, Version)
+    if question.knobs.get("attention_dp"):
+        raise KvcalcError(
+            "--enable_attention_dp: how much of the weights each GPU holds was not read", "give --kv-memory"
+        )
     return question.version.utilization
 
 
@@ -228,7 +283,7 @@ ENGINE = Engine(
     "tensorrt-llm",
     VERSIONS,
     plan,
-    ("bf16", "fp16", "fp32", "fp8", "fp8_e4m3", "nvfp4"),
+    ("bf16", "fp16", "fp8", "fp8_e4m3", "nvfp4"),
     FLAGS,
     asked,
     model_of,
@@ -237,5 +292,7 @@ ENGINE = Engine(
     vendors=("NVIDIA",),
     overhead=(55 * 2**30 // 100, 42 * 2**30 // 10),
     of_rest=True,
+    one_format=True,
+    block="tokens_per_block",
     start=start,
 )

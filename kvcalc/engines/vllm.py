@@ -94,7 +94,7 @@ ENGINE = Engine(
     "vllm",
     VERSIONS,
     plan,
-    ("fp16", "bf16", "fp32", "fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4", "int8", "int4"),
+    ("fp16", "bf16", "fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4"),  # CacheDType of config/cache.py, and those of its own
     flags.FLAGS,
     flags.asked,
     flags.model_of,
@@ -104,6 +104,8 @@ ENGINE = Engine(
     overhead=(_LEAST_OVERHEAD, _MOST_OVERHEAD),
     splits=True,
     vendors=("NVIDIA", "AMD", "Intel"),
+    one_format=True,
+    block="block_size",
     start=flags.start,
     replicates=True,
 )

@@ -203,7 +203,7 @@ def test_a_command_and_options_that_contradict(refused: Callable[..., tuple[str,
     message, _ = refused("qwen3-8b", "--engine", "llama.cpp", "--tp", "2")
     assert message.startswith("--tp: no rule for splitting the heads of a cache in llama.cpp")
     message, _ = refused("qwen3-8b", "--engine", "llama.cpp", "--kv-dtype", "fp8")
-    assert message == "--k-dtype: llama.cpp has no fp8 cache"
+    assert message == "--kv-dtype: llama.cpp has no fp8 cache"
 
 
 def test_the_whole_way(capsys: pytest.CaptureFixture[str]) -> None:

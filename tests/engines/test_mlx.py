@@ -121,7 +121,7 @@ REFUSALS = (
     (["llama3-8b", "--engine", "mlx", "--batch", "33"], "--batch: MLX-LM decodes at most 32 sequences together"),
     (["llama4-scout", "--engine", "mlx", "--batch", "2"], "--batch: MLX-LM decodes one sequence at a time"),
     (["llama3-8b", "--batch", "2", "--", "mlx_lm.generate"], "--batch: MLX-LM decodes one sequence at a time"),
-    (["llama3-8b", "--engine", "mlx", "--kv-dtype", "fp8"], "--k-dtype: mlx has no fp8 cache"),
+    (["llama3-8b", "--engine", "mlx", "--kv-dtype", "fp8"], "--kv-dtype: mlx has no fp8 cache"),
     (["llama3-8b", "--engine", "mlx", "--v-dtype", "fp16"], "--k-dtype: keys and values have one dtype"),
     (["gpt-oss-20b", "--engine", "mlx", "--", "--kv-bits", "4", *_AT_ONCE], "--kv-bits: MLX-LM 0.32.2 cannot quantise rotating"),
     (["gemma2-9b", "--engine", "mlx", "--", "--kv-bits", "4", *_AT_ONCE], "--kv-bits: MLX-LM 0.32.2 cannot quantise what gemma2"),

@@ -84,7 +84,7 @@ def test_the_fullest_stage_decides_what_a_gpu_holds() -> None:
 
 def test_a_format_that_the_engine_lacks_is_refused_by_its_option() -> None:
     """The engine's own formats are the way out."""
-    with pytest.raises(KvcalcError, match="--k-dtype: made-up has no fp8 cache") as error:
+    with pytest.raises(KvcalcError, match="--kv-dtype: made-up has no fp8 cache") as error:
         reservation(kv_dtype="fp8")
     assert error.value.hint == "one of bf16, fp16"
 

@@ -21,6 +21,12 @@ GIB = 2**30
         ("deepseek-v3.2", {"kv_dtype": "fp8"}, "", 893_504, {}),
         ("deepseek-v3.2", {}, "", 548_352, {}),
         ("gpt-oss-20b", {}, "", 970_903, {"swa_tokens": 776_722}),
+        # every layer from start to end has its place (layer_setup.py): 80 of 4,096 B where 31 are pruned away, 35 of 2,048
+        # where 15 share, and by layer_types 7 of 4,096 and 0.8 of 35 of 2,048 where 18 of both kinds share
+        ("nemotron-super-49b", {}, "", 40 * GIB // (80 * 4096), {}),
+        ("nemotron-super-49b", {"tp": 2}, "", 40 * GIB // (80 * 2048), {}),
+        ("gemma3n-e4b", {}, "", 40 * GIB // (35 * 2048), {}),
+        ("gemma4-e4b", {}, "", 40 * GIB // (7 * 4096 + 28 * 2048), {"swa_tokens": 399_456}),
         ("qwen3-next-80b", {}, "", 920_754, {"state_slots": 262}),
         ("qwen3-next-80b", {}, "--mamba-ssm-dtype bfloat16", 921_114, {"state_slots": 513}),
     ],
@@ -188,7 +194,11 @@ def test_cells_with_drafts_and_formats(preset: str, flags: str, options: dict[st
 @pytest.mark.parametrize(
     ("preset", "flags", "words"),
     [
-        ("deepseek-v3", "--enable-dp-attention", "--enable-dp-attention"),
+        ("llama3.1-8b", "--tp 8 --attn-dp-size 3", "3 does not divide --tp-size 8"),
+        ("deepseek-v3.2", "--enable-hisparse", "--enable-hisparse"),
+        ("llama3.1-8b", "--enable-unified-memory", "--enable-unified-memory"),
+        ("llama3.1-8b", "--tp 8 --attn-cp-size 2", "--attn-cp-size"),
+        ("llama3.1-8b", "--kv-cache-dtype nvfp4", "--kv-cache-dtype"),
         ("deepseek-v3", "--tp 8 --dcp-size 2", "--dcp"),
         ("llama3.1-8b", "--speculative-algorithm EAGLE3 --speculative-draft-model-path x/y", "layers of the draft"),
         ("llama3.1-8b", "--speculative-algorithm DFLASH", "DFLASH"),

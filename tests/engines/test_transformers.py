@@ -336,7 +336,7 @@ REFUSALS = (
     ("qwen-7b --engine transformers", "model_type: transformers 5.23.0 has no class for 'qwen'"),
     ("gemma4-31b --engine transformers@5.2", "--engine: the caches of 'gemma4_text' are not known for transformers 5.0"),
     ("olmo3-7b --engine transformers@4.57 --tp 2", "--tp: "),
-    ("llama3-8b --engine transformers --kv-dtype q8_0", "--k-dtype: transformers has no q8_0 cache"),
+    ("llama3-8b --engine transformers --kv-dtype q8_0", "--kv-dtype: transformers has no q8_0 cache"),
     ("llama3-8b --engine transformers --k-dtype fp32", "--k-dtype: keys and values have one dtype"),
     ("llama3-8b --engine transformers --k-dtype int4", "--k-dtype: keys and values have one format"),
     ("llama3-8b --engine transformers@5.20 --kv-dtype fp8", "backend: transformers 5.20.0 has no fp8 cache"),

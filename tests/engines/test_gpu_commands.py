@@ -1,0 +1,290 @@
+"""Command lines of vLLM, SGLang and TensorRT-LLM, as far as a new user and an engineer of theirs took them.
+
+Numbers are worked out beside each case: a token of Llama 3.1 8B is 32 layers x 8 heads x 256 elements x 2 B = 131,072 B,
+and 40 GiB hold 327,680 of them; the spec is engines-gpu.md.
+"""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from kvcalc.cli.main import run
+
+GIB40 = ("--kv-memory", "40GiB")
+LLAMA = "meta-llama/Llama-3.1-8B"
+
+
+def answer(capsys: pytest.CaptureFixture[str], key: str, *words: str) -> object:
+    """One value of the JSON of a question that is answered."""
+    status = run(["--get", key, *words])
+    out, err = capsys.readouterr()
+    assert status in (0, 1), err
+    return json.loads(out) if out.strip().startswith(("{", "[")) or out.strip().isdigit() else out.strip()
+
+
+@pytest.mark.parametrize(
+    ("command", "tokens"),
+    [
+        # argparse takes the beginning of a name, and neither engine forbids it
+        (f"vllm serve {LLAMA} --tensor-parallel 2", 655_360),
+        (f"sglang serve {LLAMA} --tensor-par 2", 655_360),
+        # switches that may be left to the engine, flags of several words, and hf-token, which may stand alone
+        (f"sglang serve {LLAMA} --enable-multimodal --tp-size 2", 655_360),
+        (f"sglang serve {LLAMA} --no-enable-tf32-matmul --enable-lora --tp-size 2", 655_360),
+        (f"sglang serve --cuda-graph-bs-decode 1 2 4 --model-path {LLAMA} --tp-size 2", 655_360),
+        (f"vllm serve --served-model-name a b --cudagraph-capture-sizes 1 2 --model {LLAMA} -tp 2", 655_360),
+        (f"vllm serve {LLAMA} --hf-token --mm-device-do-normalize -tp 2", 655_360),
+        # cli/serve.py: _normalize_positional_model_path
+        (f"sglang serve {LLAMA} --tp-size 2", 655_360),
+        # utils/argparse_utils.py: EnableDisableAction pairs --disable-x with --enable-x. E.3 7a's model: 62 layers of 16
+        # heads x 256 x 2 B a token, 507,904 B, where windows are kept in full
+        ("vllm serve google/gemma-3-27b-it --enable-hybrid-kv-cache-manager", 291_658),
+        ("vllm serve google/gemma-3-27b-it --disable-hybrid-kv-cache-manager", 84_560),
+        # config/vllm.py: LMCache lacks SupportsHMA, Nixl has it. gpt-oss-20b: 24 layers x 8 x 128 x 2 B, 49,152 B, in full
+        ('vllm serve openai/gpt-oss-20b --kv-transfer-config {"kv_connector":"LMCacheConnectorV1"}', 873_808),
+        ('vllm serve openai/gpt-oss-20b --kv-transfer-config {"kv_connector":"NixlConnector"}', 1_551_920),
+        (
+            ('vllm serve openai/gpt-oss-20b --kv-transfer-config {"kv_connector":"MultiConnector",'
+            '"kv_connector_extra_config":{"connectors":[{"kv_connector":"LMCacheConnectorV1"}]}}'),
+            873_808,
+        ),
+        # envs.py of 0.33.0: chunks are managed by default. Groups of 12 layers of 65,536 B a block: 54,613 blocks in
+        # 40 GiB, of which a sequence takes 65,536, and 3 x 1,536 for a chunk of 8,192 tokens with 16,384 in flight
+        ("vllm serve meta-llama/Llama-4-Scout-17B-16E-Instruct --max-model-len 1M", 54_613 * 2**20 // 70_144),
+        ("vllm serve meta-llama/Llama-4-Scout-17B-16E-Instruct --max-model-len 1M --disable-hybrid-kv-cache-manager",
+         218_448),
+        (
+            "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE=0 vllm serve meta-llama/Llama-4-Scout-17B-16E-Instruct",
+            218_448,
+        ),
+        # a second model: 16 layers of 8 heads x 128 x 2 B more, 16 x 32,768 = 524,288 B a block of 16 tokens beside
+        # 2,097,152: 16,384 blocks
+        (f'vllm serve {LLAMA} -sc {{"model":"meta-llama/Llama-3.2-1B","num_speculative_tokens":3}}', 262_144),
+        (
+            (f"vllm serve {LLAMA} --speculative-config.model meta-llama/Llama-3.2-1B "
+            "--speculative-config.num_speculative_tokens=3 -cc.mode=3"),
+            262_144,
+        ),
+        # pool_configurator.py: the draft's 16 layers count as the model's own: 48 x 4,096 B = 196,608 B a token
+        (
+            (f"sglang serve {LLAMA} --speculative-algorithm STANDALONE --speculative-draft-model-path "
+            "meta-llama/Llama-3.2-1B"),
+            218_453,
+        ),
+        # 8 groups of one rank: a whole latent each, 70,272 B a token, in either spelling
+        ("sglang serve deepseek-ai/DeepSeek-V3 --tp 8 --dp 8 --enable-dp-attention", 611_191),
+        # 4 groups of 2 ranks: 4 of 8 heads on each, 65,536 B a token
+        (f"sglang serve {LLAMA} --tp 8 --attn-dp-size 4", 655_360),
+        # configs/model_config.py: is_hybrid_swa and not disable_hybrid_swa_memory: all 24 layers in full
+        ("sglang serve openai/gpt-oss-20b --disable-hybrid-swa-memory", 873_813),
+        # resource_manager.py: with attention DP each rank has all heads
+        (f"trtllm-serve {LLAMA} --tp_size 4 --enable_attention_dp", 327_680),
+    ],
+)  # fmt: skip
+def test_flags_count_as_the_engine_takes_them(capsys: pytest.CaptureFixture[str], command: str, tokens: int) -> None:
+    """Abbreviated, opposite, dotted and JSON flags change the tokens in 40 GiB as they do in the engine."""
+    assert answer(capsys, "engine.capacity_tokens", *GIB40, "--", *command.split()) == tokens
+    assert "not known to kvcalc" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (f'vllm serve {LLAMA} --hf-overrides {{"num_key_value_heads":4}}', "--hf-overrides: 'num_key_value_heads'"),
+        (f"vllm serve {LLAMA} --hf-overrides.num_hidden_layers 16", "--hf-overrides: 'num_hidden_layers'"),
+        (f'vllm serve {LLAMA} --hf-overrides {{"text_config":{{"head_dim":64}}}}', "--hf-overrides: 'head_dim'"),
+        (f'vllm serve {LLAMA} --hf-overrides {{"rope_scaling":{{}}}}', "rope_scaling may change the model's limit"),
+        (f"vllm serve {LLAMA} --hf-overrides nonsense", "--hf-overrides: expected a JSON object, got 'nonsense'"),
+        (f'sglang serve {LLAMA} --json-model-override-args {{"sliding_window":512}}', "'sliding_window'"),
+        (f"vllm serve {LLAMA} --kv-cache-dtype int8", "--kv-cache-dtype: expected a format of vllm's"),
+        (f"vllm serve {LLAMA} --kv-cache-dtype octave_k3v4", "--kv-cache-dtype: expected a format of vllm's"),
+        (f'vllm serve {LLAMA} -sc {{"method":"mtp","num_speculative_tokens":true}}', "expected a number"),
+        (f'vllm serve {LLAMA} -sc {{"method":"eagle3","model":"/no/head","num_speculative_tokens":3}}',
+         "the draft model: /no/head"),
+        (f"vllm serve {LLAMA} --block-size 17", "--block-size: vllm's kernels take multiples of 16"),
+        (f"vllm serve {LLAMA} --attention-config.hisparse_config.x 1", "hisparse_config"),
+        (f"VLLM_KV_CACHE_LAYOUT=BLHNC vllm serve {LLAMA}", "VLLM_KV_CACHE_LAYOUT"),
+        ("VLLM_MLA_DISABLE=1 vllm serve deepseek-ai/DeepSeek-V3", "VLLM_MLA_DISABLE"),
+        (f"trtllm-serve {LLAMA} --kv_cache_config.max_tokens 4096", "kv_cache_config: max_tokens"),
+        (f"trtllm-serve {LLAMA} --speculative_config.decoding_type MTP", "--speculative_config"),
+    ],
+)  # fmt: skip
+def test_what_changes_the_cache_by_no_rule_here_is_refused(
+    capsys: pytest.CaptureFixture[str], command: str, words: str
+) -> None:
+    """One line that names the flag and the key, rather than the size of another model."""
+    assert run([*GIB40, "--", *command.split()]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        # CacheDType of vLLM has 8 and 4 bits only with scales; no engine of these keeps values otherwise than keys
+        ("--engine vllm --kv-dtype int8", "--kv-dtype: vllm has no int8 cache"),
+        ("--engine vllm --kv-dtype fp32", "--kv-dtype: vllm has no fp32 cache"),
+        ("--engine sglang --kv-dtype nvfp4", "--kv-dtype: sglang has no nvfp4 cache"),
+        ("--engine vllm --k-dtype fp8", "--v-dtype: vllm keeps keys and values in one format"),
+        ("--engine sglang --v-dtype fp8", "--v-dtype: sglang keeps keys and values in one format"),
+        ("--engine tensorrt-llm --k-dtype fp8", "--v-dtype: tensorrt-llm keeps keys and values in one format"),
+        ("--engine mlx --block-size 16", "--block-size: mlx has no blocks"),
+        ("--engine vllm --block-size 0", "--block-size"),
+    ],
+)
+def test_formats_and_blocks_that_an_engine_lacks(capsys: pytest.CaptureFixture[str], options: str, words: str) -> None:
+    """Options in front of the dashes are held against the engine too."""
+    assert run(["llama3.1-8b", *options.split()]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("engine", "blocks"),
+    [
+        ("vllm", 40 * 2**30 // (64 * 131_072)),
+        ("sglang", None),
+        ("tensorrt-llm", 40 * 2**30 // (64 * 131_072)),
+    ],
+)
+def test_the_block_size_is_an_option(capsys: pytest.CaptureFixture[str], engine: str, blocks: int | None) -> None:
+    """Blocks and pages of 64 tokens, under the name that the contract gives them."""
+    engine_values = answer(capsys, "engine", "llama3.1-8b", "--engine", engine, "--block-size", "64", *GIB40)
+    assert isinstance(engine_values, dict)
+    assert (engine_values["block_size"], engine_values.get("num_blocks")) == (64, blocks)
+    assert run(["llama3.1-8b", "--engine", "vllm", "--block-size", "64", "--", "--block-size", "16"]) == 2
+    assert "--block-size: the engine's own flags" in capsys.readouterr().err
+
+
+def test_a_replaced_limit_is_the_length(capsys: pytest.CaptureFixture[str]) -> None:
+    """`max_position_embeddings` states the longest sequence, which a server takes where no length is given."""
+    words = ("--", "vllm", "serve", LLAMA, "--hf-overrides", '{"max_position_embeddings": 262144}')
+    assert answer(capsys, "request.context", *GIB40, *words) == 262_144
+    assert answer(capsys, "request.context", *GIB40, *words, "--max-model-len", "8K") == 8192
+
+
+def test_windows_that_are_off_cut_the_length(capsys: pytest.CaptureFixture[str]) -> None:
+    """`_get_and_verify_max_len`: Gemma 3's windows are 1,024 tokens, and the server starts with that length."""
+    words = ("--", "vllm", "serve", "google/gemma-3-27b-it", "--disable-sliding-window")
+    assert answer(capsys, "request.context", *GIB40, *words) == 1024
+
+
+def test_kernels_that_are_named_in_an_object(capsys: pytest.CaptureFixture[str]) -> None:
+    """CUTLASS's blocks for latents have 128 tokens, wherever they are named."""
+    for words in (
+        "-ac.backend CUTLASS_MLA",
+        "--attention-config.backend=CUTLASS_MLA",
+        "--attention-backend CUTLASS_MLA",
+    ):
+        command = f"vllm serve deepseek-ai/DeepSeek-V3 {words}"
+        assert answer(capsys, "engine.block_size", *GIB40, "--", *command.split()) == 128
+
+
+def test_a_length_that_is_left_to_vllm_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    """E.3 row 20: in 6 GiB vLLM reduces 131,072 tokens to 49,136, and starts."""
+    words = ("--kv-memory", "6GiB", "--", "vllm", "serve", LLAMA, "--max-model-len", "auto")
+    assert run(["--json", *words]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["request"]["context"], found["engine"]["max_model_len"], found["fit"]["fits"]) == (
+        49_136,
+        49_136,
+        True,
+    )
+    assert found["engine"]["log_lines"] == [
+        "GPU KV cache size: 49,152 tokens, Maximum concurrency for 49,136 tokens per request: 1.00x"
+    ]
+    assert found["warnings"] == ["vllm reduces the length from 131,072 to 49,136 tokens"]
+    assert run(["-q", "--kv-memory", "1MiB", *words[2:]]) == 1  # not one block
+
+
+def test_tensorrt_llm_takes_the_models_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    """`max_seq_len` is inferred where it is not given (D.1)."""
+    assert answer(capsys, "request.context", "--", "trtllm-serve", LLAMA) == 131_072
+    assert answer(capsys, "request.context", "--", "trtllm-serve", LLAMA, "--max_seq_len", "8192") == 8192
+
+
+@pytest.mark.parametrize(
+    ("file", "command", "key", "value"),
+    [
+        # utils/argparse_utils.py: _pull_args_from_config: the command's flags count more
+        (f"model: {LLAMA}\nmax-model-len: 8192\ntensor-parallel-size: 2\n", "vllm serve --config {}", "engine.num_blocks", 40_960),
+        ("max-model-len: 8192\n", f"vllm serve {LLAMA} --config {{}} --max-model-len 4096", "request.context", 4096),
+        ("max_model_len: 4K\nenable-prefix-caching: false\n", f"vllm serve {LLAMA} --config {{}}", "request.context", 4096),
+        (
+            "speculative-config:\n  model: meta-llama/Llama-3.2-1B\n  num_speculative_tokens: 3\n",
+            f"vllm serve {LLAMA} --config={{}}", "engine.capacity_tokens", 262_144,
+        ),
+        (f"model-path: {LLAMA}\ncontext_length: 8192\n", "sglang serve --config {}", "request.context", 8192),
+        # llm_args.py: what the file says replaces what the command says
+        (
+            "kv_cache_config:\n  dtype: fp8\n  tokens_per_block: 64\nmax_seq_len: 8192\n",
+            f"trtllm-serve {LLAMA} --max_seq_len 4096 --extra_llm_api_options {{}}", "engine.num_blocks",
+            40 * 2**30 // (64 * 65_536),
+        ),
+        ("max_seq_len: 8192\n", f"trtllm-serve {LLAMA} --max_seq_len 4096 --config {{}}", "request.context", 8192),
+    ],
+)  # fmt: skip
+def test_a_file_of_flags_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, command: str, key: str, value: int
+) -> None:
+    """The settings that a flag's file holds are settings like those of the command."""
+    path = tmp_path / "settings.yaml"
+    path.write_text(file)
+    assert answer(capsys, key, *GIB40, "--", *command.format(path).split()) == value
+
+
+def test_a_file_that_is_not_here_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A warning says that it was not looked at: the file of a pasted text is another machine's."""
+    for words in (
+        ["vllm", "serve", LLAMA, "--config", "/no/such.yaml"],
+        ["trtllm-serve", LLAMA, "--config=/no/such.yaml"],
+    ):
+        assert run(["-q", "--", *words]) == 0
+        assert "'/no/such.yaml' is not read here, and what it may set was not looked at" in capsys.readouterr().err
+    path = tmp_path / "settings.yaml"
+    path.write_text("tensor-parallel-size: 3\n")
+    text = f"vllm serve {LLAMA} --config {path}\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert run(["-q", "--", "-"]) == 0
+    assert "is not read here" in capsys.readouterr().err
+    path.write_text("tensor-parallel-size: [")
+    assert run(["-q", "--", *text.split()]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("containers:\n- image: vllm/vllm-openai:v0.15.1\n  command: [sh, -c]\n  args: ['vllm serve {}']\n", "0.15.1"),
+        ("containers:\n- image: vllm/vllm-openai:v0.26.0\n  command: [vllm, serve, {}]\n", "0.26.0"),
+        ("services:\n  x:\n    image: vllm/vllm-openai:v0.28.0\n    entrypoint: vllm serve {}\n", "0.28.0"),
+        ("services:\n  x:\n    image: nvcr.io/nvidia/tensorrt-llm/release:0.20.0\n    command: trtllm-serve {}\n", "0.8.0"),
+        ("docker run --entrypoint python3 vllm/vllm-openai:v0.27.0 -m vllm.entrypoints.openai.api_server --model {}", "0.27.0"),
+        ("docker run vllm/vllm-openai:nightly --model {}", "0.33.0"),
+        # an image of one engine that starts another says nothing of its version
+        ("docker run vllm/vllm-openai:v0.15.1 trtllm-serve {}", "1.2.0"),
+    ],
+)  # fmt: skip
+def test_the_version_of_an_image_holds_whatever_starts_in_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, version: str
+) -> None:
+    """A shell or another entrypoint in front does not make a vLLM of 2025 the newest one."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.format(LLAMA).encode())))
+    assert answer(capsys, "engine.version", "--", "-") == version
+
+
+def test_sglang_logs_its_own_layers_without_the_drafts(capsys: pytest.CaptureFixture[str]) -> None:
+    """A draft's pool has a line of its own: 601,333 tokens and a page of 70,272 B are 39.36 GiB of the 40."""
+    words = ("--", "sglang", "serve", "deepseek-ai/DeepSeek-V3", "--speculative-algorithm", "EAGLE")
+    line = answer(capsys, "engine.log_lines.0", *GIB40, *words)
+    assert line == "KV Cache is allocated. dtype: torch.bfloat16, #tokens: 601333, KV size: 39.35 GB"
+
+
+def test_groups_of_attention_need_the_caches_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    """How such ranks share weights was not read, so that a whole GPU's memory is no answer."""
+    for words in (["sglang", "serve", LLAMA, "--tp", "8", "--attn-dp-size", "8", "--mem-fraction-static", "0.8"],
+                  ["trtllm-serve", LLAMA, "--tp_size", "8", "--enable_attention_dp"]):  # fmt: skip
+        assert run(["--vram", "80GB", "--", *words]) == 2
+        assert "give --kv-memory" in capsys.readouterr().err
