@@ -97,6 +97,23 @@ def test_a_refused_cell_is_a_row(rows: Any) -> None:
     assert [row["refused"] and "has no fp8 cache" in row["refused"] for row in found] == [None, None, None, True]
 
 
+def test_a_refused_cell_is_named_like_the_others(call: Call, rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A split of 64 heads by 3 does not exist, and is no second KV dtype: splits by contexts are a matrix still."""
+    found = rows("llama3-70b", "--tp", "2,3")
+    assert [row["kv_dtype"] for row in found] == ["bf16", "bf16"]
+    assert [row["kv_dtype"] for row in rows("llama3-70b", "--tp", "2,3", "--k-dtype", "q8_0")] == ["q8_0/bf16"] * 2
+    lines = table(call, monkeypatch, 80, "llama3-70b", "--tp", "2,3", "-c", "4k,8k")
+    assert "4k         640 MiB   refused" in lines  # 4,096 tokens x 327,680 B / 2
+    assert any(line.startswith("over 2 sizes of tp x 2 contexts;") for line in lines)
+
+
+def test_an_engine_s_reason_keeps_its_way_out(refused: Refused) -> None:
+    """Where every cell is refused by the engine, the hint of one size stands here too."""
+    argv = ("qwen3.5-35b-a3b", "--kv-dtype", "nvfp4", "--engine", "llama.cpp")
+    assert refused("sweep", *argv) == refused("size", *argv)
+    assert "q8_0" in refused("sweep", *argv)[1]
+
+
 def test_a_cell_that_an_engine_refuses(rows: Any) -> None:
     """Ollama runs this model with one sequence at a time: the batch of two is refused, and the other answered."""
     found = rows("qwen3-next-80b", "--engine", "ollama", "-b", "2,1")

@@ -14,10 +14,10 @@ from kvcalc.fitting import Share, room_of
 from kvcalc.fitting import warnings as fit_warnings
 from kvcalc.grids import Parse, bounded, names, numbers
 from kvcalc.model import Model
-from kvcalc.request import ask
+from kvcalc.request import Request, ask
 from kvcalc.request import warnings as request_warnings
 from kvcalc.sizing import Size
-from kvcalc.sweeping import Grid, Plane, Setting
+from kvcalc.sweeping import Cell, Grid, Plane, Setting
 from kvcalc.units import parse_integer, parse_size, parse_tokens
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ def grid_of(model: Model, behind: Sequence[str] | None, given: o.Given) -> Swept
             budget = budget_of_card(budget) if posed is None else posed.budget(budget)
             room = None if budget is None else room_of(size, budget)
         except KvcalcError as error:
-            planes.append(_impossible(model, lists, choice, error))
+            planes.append(_impossible(model, lists, choice, chosen, error))
             continue
         setting = Setting(size, room, posed and posed.engine, posed and posed.question)
         contexts, batches = lists.context or [size.request.context], lists.batch or [size.request.batch]
-        named = (*choice[:3], _dtype(choice[3], size, lists), size.request.layout.tp)
+        named = (*choice[:3], _dtype(choice[3], size.request, lists), size.request.layout.tp)
         planes.append(Plane(named, tuple(contexts), tuple(batches), setting))
         stored = posed.stored if posed is not None and budget is not None and budget.weights == "auto" else None
         warnings.update(dict.fromkeys([*_said(size, posed, contexts, batches), *fit_warnings(room, stored)]))
@@ -79,9 +79,9 @@ def grid_of(model: Model, behind: Sequence[str] | None, given: o.Given) -> Swept
     return Swept(grid, _in_force(grid, given), tuple(warnings))
 
 
-def _dtype(choice: Choice, size: Size, lists: _Lists) -> Choice:
+def _dtype(choice: Choice, request: Request, lists: _Lists) -> Choice:
     """What the model's own format is called, unless that is a choice of its own."""
-    k, v = (dtype.name for dtype in size.request.widths[:2])
+    k, v = (dtype.name for dtype in request.widths[:2])
     own = k if k == v else f"{k}/{v}"
     if choice is not None and (str(choice).lower() != "auto" or own in (lists.kv_dtype or ())):
         return choice
@@ -165,9 +165,16 @@ def _check_dtypes(lists: _Lists, launches: "Mapping[Choice, Launch | None]") -> 
             dtypes.find(name, dtypes.KV, "--kv-dtype")
 
 
-def _impossible(model: Model, lists: _Lists, choice: tuple[Choice, ...], error: KvcalcError) -> Plane:
-    contexts = lists.context or [ask(model).context]
-    named = (*choice[:3], choice[3] or "auto", choice[4])
+def _impossible(model: Model, lists: _Lists, choice: tuple[Choice, ...], chosen: o.Given, error: KvcalcError) -> Plane:
+    """A plane without answers, called what it would be called with them: a refusal is no value of another axis."""
+    tp = choice[4]
+    try:
+        request = ask(model, k_dtype=chosen["k_dtype"], v_dtype=chosen["v_dtype"])
+        tp = o.layout_of(chosen)["tp"]
+    except KvcalcError:  # perhaps the reason why there are none
+        request = ask(model)
+    contexts = lists.context or [request.context]
+    named = (*choice[:3], _dtype(choice[3], request, lists), tp)
     return Plane(named, tuple(contexts), tuple(lists.batch or [1]), None, error)
 
 
@@ -192,6 +199,19 @@ def answered(grids: Iterable[Grid]) -> None:
         for plane, cell in grid.answers():
             if cell.refused is None:
                 return
-            reason = reason or plane.error or KvcalcError(cell.refused)
+            reason = reason or plane.error or _why(plane, cell)
     if reason is not None:
         raise reason
+
+
+def _why(plane: Plane, cell: Cell) -> KvcalcError:
+    """The reason of an engine with its hint, of which a row has no place."""
+    from kvcalc.reserving import reserve
+
+    if plane.setting is not None and plane.setting.engine is not None and plane.setting.question is not None:
+        request = plane.setting.question.request._replace(context=cell.context, batch=cell.batch)
+        try:
+            reserve(plane.setting.engine, plane.setting.question._replace(request=request))
+        except KvcalcError as error:
+            return error
+    return KvcalcError(cell.refused or "")
