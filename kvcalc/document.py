@@ -244,7 +244,7 @@ def pick(document: Mapping[str, Value], path: str) -> Value:
             return None  # a model without attention has no textbook size
         elif value is None and parts[0] == "fit" and i == 1:
             raise KvcalcError(f"--get: {shown(path)} needs a budget", "add --vram SIZE or --kv-memory SIZE")
-        elif value is None and parts[0] in ("seconds", "prefix") and i == 1:
+        elif value is None and parts[0] in ("memory", "seconds", "prefix") and i == 1:
             raise KvcalcError(f"--get: {shown(path)} needs a GPU", "add --gpu NAME")
         elif value is None and parts[0] == "engine" and i == 1:
             raise KvcalcError(f"--get: {shown(path)} needs an engine", "add --engine NAME")
@@ -273,6 +273,7 @@ def flat(values: Mapping[str, Value], prefix: str = "") -> Iterator[tuple[str, V
 
 
 _PARTS = {
+    "memory": ("vram_bytes_per_gpu", "utilization", "weights_bytes_per_gpu", "kv_budget_bytes_per_gpu", "fits"),
     "seconds": (
         *(f"{of}.{part}" for of in ("token", "generation") for part in ("with_cache", "without_cache", "ratio")),
         "ridge_tokens", "saves_time", "tokens_whose_cache_equals_weights",

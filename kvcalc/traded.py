@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.charts import Axis, Limit, Lines, Point, Series, amount
 from kvcalc.document import Value, model_values
+from kvcalc.fitting import Room
 from kvcalc.hardware import Card
 from kvcalc.model import Recurrent, attention_class
 from kvcalc.report import Cell, Report, Section
@@ -23,12 +24,28 @@ _SPAN = 4096  # tokens that a curve shows where no limit is published
 
 
 class Answer(NamedTuple):
-    """A comparison, the size of the cache that it is about, and the card that it was asked for."""
+    """A comparison, the size of the cache that it is about, and the card that it was asked for with its memory."""
 
     found: Comparison
     size: Size
     card: Card | None
+    room: Room | None
     warnings: list[str]
+
+    @property
+    def fits(self) -> bool | None:
+        """Each GPU holds its weights and its cache; None without a GPU."""
+        return None if self.room is None else self.size.bytes_per_gpu <= self.room.kv_budget
+
+    @property
+    def warned(self) -> list[str]:
+        """What the asker should know: seconds on a GPU that cannot hold it all are none that anybody will see."""
+        if self.room is None or self.card is None or self.fits:
+            return self.warnings
+        tp = self.size.request.layout.tp
+        what = "the weights" if self.room.full == "weights" else "the weights and this cache"
+        where = f"{tp} x {self.card.name}" if tp > 1 else self.card.name
+        return [*self.warnings, f"{what} do not fit on {where}: the times are as if they did; --tp N takes more GPUs"]
 
 
 def tradeoff_document(answer: Answer) -> dict[str, Value]:
@@ -40,7 +57,7 @@ def tradeoff_document(answer: Answer) -> dict[str, Value]:
         "kvcalc_version": __version__,
         "model": model_values(found.request.facts),
         "request": _asked(answer),
-        "warnings": list(answer.warnings),
+        "warnings": list(answer.warned),
         "flops": {
             "parameters": found.flops.parameters,
             "per_token_outside_attention": found.flops.linear,
@@ -55,6 +72,7 @@ def tradeoff_document(answer: Answer) -> dict[str, Value]:
             "bytes_total": size.bytes_total,
             "bytes_total_per_gpu": size.bytes_per_gpu,
         },
+        "memory": _memory(answer),
         "seconds": seconds,
         "prefix": None if found.prefix is None else _prefix(found.prefix),
     }
@@ -89,6 +107,19 @@ def _asked(answer: Answer) -> dict[str, Value]:
             "fixed_seconds": rig.shares.fixed_seconds,
         }
     return values | rates
+
+
+def _memory(answer: Answer) -> dict[str, Value] | None:
+    room = answer.room
+    if room is None or room.utilization is None:
+        return None
+    return {
+        "vram_bytes_per_gpu": room.vram,
+        "utilization": room.utilization.part / room.utilization.of,
+        "weights_bytes_per_gpu": room.weights,
+        "kv_budget_bytes_per_gpu": room.kv_budget,
+        "fits": answer.fits,
+    }
 
 
 def _pair(pair: Pair) -> dict[str, Value]:
@@ -140,7 +171,7 @@ def tradeoff_report(answer: Answer, units: Units) -> Report:
         facts=_facts(answer),
         verdict=_verdict(answer, units),
         notes=_notes(answer, units),
-        warnings=answer.warnings,
+        warnings=answer.warned,
     )
 
 

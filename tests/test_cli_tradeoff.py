@@ -47,6 +47,25 @@ def test_with_a_gpu(asked: Asked) -> None:
     assert found["request"]["bandwidth_share"] == 0.8
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [  # an H100 has 79.18 GiB = 85.02e9 B, of which 0.9 is 76.52e9
+        (["llama3-70b", "--gpu", "h100"], "the weights do not fit on h100-sxm"),  # 70.55e9 x 2 B = 141.1e9
+        (["llama3-70b", "--gpu", "2xh100"], None),  # 70.55e9 and 4,096 x 163,840 B = 0.67e9 on each
+        (["llama3-70b", "--gpu", "2xh100", "-b", "9"], "the weights and this cache do not fit on 2 x h100-sxm"),  # 6.04e9
+        (["llama3-70b", "--gpu", "2xh100", "-b", "8"], None),  # 5.37e9: 75.9e9 in all
+        (["llama3-70b", "--gpu", "h100", "--weights", "int4"], None),  # 35.3e9
+        (["llama3-70b"], None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_times_on_a_gpu_that_cannot_hold_it(asked: Asked, options: list[str], said: str | None) -> None:
+    """Seconds that nobody will see are named as such; the answer stays, since other GPUs are asked about with it."""
+    found = asked(*options)
+    assert [warning.partition(":")[0] for warning in found["warnings"]] == ([said] if said else [])
+    assert (found["memory"] and found["memory"]["fits"]) == (said is None if "--gpu" in options else None)
+
+
 def test_the_cache_of_70b_on_four(asked: Asked) -> None:
     """`--gpu 4xh100` and `--tp 4` are one question, and four GPUs share the weights."""
     one, other = (asked("llama3-70b", *options) for options in (("--gpu", "4xh100"), ("--gpu", "h100", "--tp", "4")))

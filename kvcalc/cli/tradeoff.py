@@ -15,9 +15,11 @@ from kvcalc.units import parse_count, parse_tokens
 
 if TYPE_CHECKING:
     from kvcalc.dtypes import DType
+    from kvcalc.fitting import Room
     from kvcalc.hardware import Card
     from kvcalc.report import Report
     from kvcalc.request import Request
+    from kvcalc.sizing import Size
     from kvcalc.traded import Answer
     from kvcalc.tradeoffs import Rig
 
@@ -98,7 +100,7 @@ def tradeoff(
     def report() -> "Report":
         return tradeoff_report(answer, output.units)
 
-    emit(output, document, report, lambda found: pick(found, "flops.generation.ratio"), warnings=answer.warnings)
+    emit(output, document, report, lambda found: pick(found, "flops.generation.ratio"), warnings=answer.warned)
 
 
 def _answer(model: Model, given: o.Given) -> "Answer":
@@ -124,7 +126,20 @@ def _answer(model: Model, given: o.Given) -> "Answer":
     flops = count(request.model, used, request.encoder_tokens)
     rig = None if card is None else _rig(card, request, flops.parameters, given)
     compared = compare(request, flops, prompt, output, rig, links)
-    return Answer(compared, measure(request), card, warnings(request))
+    size = measure(request)
+    room = None if card is None else _room(size, given)
+    return Answer(compared, size, card, room, warnings(request))
+
+
+def _room(size: "Size", given: o.Given) -> "Room":
+    """The memory of each GPU, as the default verb reckons it."""
+    from kvcalc.cli.question import budget_of_card
+    from kvcalc.fitting import room_of
+
+    unsaid = dict.fromkeys(("vram", "kv_memory", "utilization", "overhead"))
+    budget = budget_of_card(o.budget_of({**given, **unsaid}))
+    assert budget is not None
+    return room_of(size, budget)
 
 
 def _parameters(text: str | None) -> int | None:
