@@ -257,6 +257,29 @@ def test_a_file_is_written_whole_or_not_at_all(call: Call, refused: Refused, tmp
     assert [file.name for file in tmp_path.iterdir()] == ["a.svg"]
 
 
+def test_no_file_that_is_read_is_written_over(call: Call, refused: Refused, tmp_path: Path) -> None:
+    """A chart never replaces the model or the GPUs that it is of, nor another chart, under whatever name."""
+    model, cards, link = (tmp_path / name for name in ("my.yaml", "gpus.yaml", "link.svg"))
+    model.write_text("name: Mine\nbase: llama3-8b\n", encoding="utf-8")
+    cards.write_text("ours: {memory: 80GB}\n", encoding="utf-8")
+    link.symlink_to(model)
+    asked = (str(model), "--gpu", "ours", "--gpu-file", str(cards))
+    for verb, option, path in (
+        ("sweep", "--svg", model), ("sweep", "--html", cards), ("compare", "--svg", link), ("tradeoff", "--svg", model),
+    ):  # fmt: skip
+        message, hint = refused(verb, *asked, option, str(path))
+        assert message == f"{option}: {path} is read, and would be written over"
+        assert "name another file" in hint
+    assert model.read_text(encoding="utf-8").startswith("name: Mine")
+    chart, other = tmp_path / "a.svg", tmp_path / "b.svg"
+    other.symlink_to(chart)
+    assert "same file" in refused("sweep", "llama3-8b", "--svg", str(chart), "--html", str(other))[0]
+    for nothing in ("", " ", "-"):
+        assert refused("sweep", "llama3-8b", "--svg", nothing)[0] == f"--svg: expected a file, got '{nothing}'"
+    assert call("llama3-8b", "--svg", os.devnull, "--html", os.devnull)[0] == 0
+    assert not chart.exists()
+
+
 def test_bars_name_what_is_refused(call: Call, tmp_path: Path) -> None:
     """Where neither context nor batch varies, each choice is a bar, and a refused one says why."""
     path = tmp_path / "a.svg"

@@ -9,7 +9,7 @@ from kvcalc.cli import lists
 from kvcalc.cli import options as o
 from kvcalc.cli.grid import answered, grid_of
 from kvcalc.cli.rows import draw, emit_rows
-from kvcalc.cli.shell import load_model
+from kvcalc.cli.shell import check_targets, load_model
 from kvcalc.compared import KEYS, compare_document, compare_report, compared, rows
 from kvcalc.errors import KvcalcError
 from kvcalc.grids import bounded
@@ -68,6 +68,7 @@ def compare(
     """Models, KV dtypes or engines side by side."""
     given = ctx.params
     output = o.output_of({**given, "explain": False}, terminal=sys.stdout.isatty())
+    check_targets({"--svg": svg, "--html": html}, [*models, gpu_file])
     if models.count("-") > 1:
         raise KvcalcError("MODEL: standard input holds one model, and - stands for it twice")
     bounded({"MODEL": models})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kvcalc.cli.options import Output
 from kvcalc.cli.shell import emit, save, write
 from kvcalc.document import Value
-from kvcalc.errors import ExitCode, KvcalcError, escape
+from kvcalc.errors import ExitCode, escape
 
 if TYPE_CHECKING:
     from kvcalc.charts import Chart
@@ -101,8 +101,6 @@ def draw(
     svg: str | None, html: str | None, chart: "Callable[[str], Chart]", report: "Callable[[], Report]", output: Output
 ) -> None:
     """Write the files that were asked for, whole or not at all, before anything is printed."""
-    if svg is not None and svg == html:
-        raise KvcalcError("--svg: contradicts --html, since both name the same file")
     texts = []
     if svg is not None:
         from kvcalc.render.svg import render as as_svg

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kvcalc import library
@@ -15,7 +15,7 @@ from kvcalc.yamlfile import MOST_FILE_BYTES
 if TYPE_CHECKING:
     from kvcalc.report import Report
 
-__all__ = ["emit", "load_model", "save", "standard_input", "write"]
+__all__ = ["check_targets", "emit", "load_model", "save", "standard_input", "write"]
 
 
 def load_model(source: str, *, assume_dense: bool = False) -> Model:
@@ -108,6 +108,33 @@ def write(text: str) -> bool:
             raise KvcalcError(f"standard output: {error.strerror}") from None
         return False
     return True
+
+
+def check_targets(targets: Mapping[str, str | None], read: Iterable[str | None]) -> None:
+    """Refuse to write, under the options of `targets`, into no file, into one twice, or over one that is `read`."""
+    sources = [path for path in read if path and path != "-" and os.path.exists(path)]
+    taken: dict[str, str] = {}
+    for option, path in targets.items():
+        if path is None:
+            continue
+        if path.strip() in ("", "-"):
+            raise KvcalcError(f"{option}: expected a file, got {shown(path)}", "standard output is /dev/stdout")
+        if any(_same_file(path, source) for source in sources):
+            raise KvcalcError(f"{option}: {shown_path(path)} is read, and would be written over", "name another file")
+        for other, its in taken.items():
+            if _same_file(path, its):
+                raise KvcalcError(f"{other}: contradicts {option}, since both name the same file", "name another file")
+        taken[option] = path
+
+
+def _same_file(one: str, other: str) -> bool:
+    """Both are one file, under whatever names; a device takes anything twice."""
+    try:
+        if os.path.exists(one) and os.path.exists(other):
+            return os.path.isfile(one) and os.path.samefile(one, other)
+        return os.path.realpath(one) == os.path.realpath(other)
+    except ValueError:  # a null byte
+        return False
 
 
 def save(path: str, text: str, option: str) -> None:

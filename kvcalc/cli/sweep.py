@@ -10,7 +10,7 @@ from kvcalc.cli import options as o
 from kvcalc.cli.grid import answered, grid_of
 from kvcalc.cli.group import BEHIND_DASHES
 from kvcalc.cli.rows import STREAMED, draw, emit_rows, watched
-from kvcalc.cli.shell import load_model
+from kvcalc.cli.shell import check_targets, load_model
 from kvcalc.swept import KEYS, rows, sweep_document, sweep_report
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def sweep(
     """Sizes over a grid of contexts, batches, dtypes, splits and engines."""
     given = ctx.params
     output = o.output_of({**given, "explain": False}, terminal=sys.stdout.isatty())
+    check_targets({"--svg": svg, "--html": html}, [model, gpu_file])
     loaded = load_model(model, assume_dense=assume_dense)
     grid, asked, warnings = grid_of(loaded, ctx.meta.get(BEHIND_DASHES), given)
     answered([grid])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kvcalc.cli import options as o
-from kvcalc.cli.shell import emit, load_model, save
+from kvcalc.cli.shell import check_targets, emit, load_model, save
 from kvcalc.document import Value, pick
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.model import Model
@@ -85,6 +85,7 @@ def tradeoff(
     """What caching buys: compute, time and memory with and without it."""
     given = ctx.params
     output = o.output_of({**given, "explain": False}, terminal=sys.stdout.isatty())
+    check_targets({"--svg": svg}, [model, gpu_file])
     answer = _answer(load_model(model, assume_dense=assume_dense), given)
     from kvcalc.traded import tradeoff_document, tradeoff_report
 
