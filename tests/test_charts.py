@@ -113,6 +113,18 @@ def test_the_same_chart_has_the_same_bytes() -> None:
     assert svg.render(lines(), "iec") == svg.render(lines(), "iec")
 
 
+def test_a_long_description_takes_two_lines() -> None:
+    """Both fit into the 920 pixels between the margins, at some 7 pixels a letter, and a third is told by its dots."""
+    for count in (25, 60):  # of eight letters and a blank: 224 or 539 letters
+        text = " ".join(["sentence"] * count)
+        tree = ET.fromstring(svg.render(lines(about=text), "iec"))
+        found = [element for element in tree.iter(f"{SVG}text") if element.get("class") == "about"]
+        said = " ".join(element.text or "" for element in found)
+        assert [element.get("y") for element in found] == ["52", "68"]
+        assert max(len(element.text or "") for element in found) <= 920 // 7
+        assert said == text if count == 25 else text.startswith(said.removesuffix("…")) and said.endswith("…")
+
+
 def test_hostile_names() -> None:
     """A name cannot break out of its text, nor bring characters that XML does not have."""
     evil = "</text><script>alert(1)</script>\x00\x1b[31m\ud800\u202e]]>&"

@@ -4,6 +4,7 @@ Series differ in colour, dash and marker, so that a print in black and white tel
 ends. The bytes are the same for the same chart.
 """
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -31,6 +32,7 @@ __all__ = ["render"]
 
 _WIDTH, _HEIGHT = 960, 540
 _TOP, _BOTTOM, _LEFT = 104, 62, 20
+_ABOUT = 125  # letters of a line below the title
 _LETTER = 7.3  # the mean width of a letter of 13 px, a little more than sans-serif fonts have
 _BAR = 30
 
@@ -65,12 +67,20 @@ def render(chart: Chart, units: Units) -> str:
         f"<desc>{safe(chart.about)}</desc>",
         f"<style>{style()}</style>",
         f'<rect class="ground" width="{_WIDTH}" height="{height}"/>',
-        text_at(_LEFT, 30, short(chart.title, 100), "title"),
-        text_at(_LEFT, 52, short(chart.about, 140), "about"),
+        text_at(_LEFT, 30, short(chart.title, 80), "title"),
+        *_about(chart.about),
         *inside,
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _about(text: str) -> Iterator[str]:
+    """Two lines at most, which hold so many letters."""
+    first, *rest = textwrap.wrap(text, _ABOUT) or [""]
+    yield text_at(_LEFT, 52, short(first, _ABOUT), "about")
+    if rest:
+        yield text_at(_LEFT, 68, short(" ".join(rest), _ABOUT), "about")
 
 
 def _lines(chart: Lines, units: Units) -> Iterator[str]:
