@@ -24,6 +24,10 @@ _TAKEN = ("all", "local")
 _MOST_CARDS = 1000
 _MOST_TEXT = 200
 _MOST_DEVICES = 1024  # in one machine
+_KEYS = (
+    "known here: base, memory, bandwidth_gb_s, tflops_16bit, tflops_fp8, link_gb_s, link, machine, bf16, capability, "
+    "vendor, label, price, source, note"
+)
 _VENDORS = ("NVIDIA", "AMD", "Intel", "Apple", "Google", "AWS")
 
 # A thousand times the fastest card: what is above is a slip of units.
@@ -51,7 +55,7 @@ def _checked(path: str, known: dict[str, Accelerator]) -> dict[str, Accelerator]
     problems: list[Problem] = []
     found: dict[str, Accelerator] = {}
     for name in list(document.data)[:_MOST_CARDS]:
-        one = _card(Reader(document.data, problems=problems), name, {**known, **found}, document.file)
+        one = _card(Reader(document.data, problems=problems, many=_KEYS), name, {**known, **found}, document.file)
         if one is not None:
             if squash(one.id) in {squash(other) for other in found}:
                 problems.append(Problem((one.id,), "expected a new name, got one that stands here already"))

@@ -23,10 +23,12 @@ class Reader:
         data: Mapping[Any, object],
         path: tuple[str | int, ...] = (),
         problems: list[Problem] | None = None,
+        many: str = "`kvcalc models llama3-8b --format yaml` shows what a preset has",
     ) -> None:
         self.data = data
         self.path = path
         self.problems: list[Problem] = [] if problems is None else problems
+        self._many = many  # what is said where too many keys are known to name them
         self._asked: set[str] = set()
 
     def note(self, text: str, *key: str | int) -> None:
@@ -116,15 +118,15 @@ class Reader:
         if value is None:
             return None
         if isinstance(value, dict):
-            return Reader(value, (*self.path, key), self.problems)
+            return Reader(value, (*self.path, key), self.problems, self._many)
         self.expected("a mapping", key)
         return None
 
     def _known(self) -> str:
-        """Which keys there are: of a cache all, of a whole preset how to see them."""
+        """Which keys there are: all of a cache, and of a whole document how to see them."""
         if len(self._asked) <= _MOST_NAMED:
             return f" (known here: {', '.join(sorted(self._asked))})" if self._asked else ""
-        return " (`kvcalc models llama3-8b --format yaml` shows what a preset has)"
+        return f" ({self._many})"
 
     def close(self) -> None:
         """Note every key that nobody asked for."""

@@ -75,7 +75,10 @@ def test_files_are_found_in_the_configuration_and_in_the_environment(
     ("text", "message"),
     [
         ("x1:\n  memory: 80\n", "2: x1.memory: expected a size with a unit, got '80', which can be read two ways"),
-        ("x1:\n  memory: 3GiB\n  speed: 3\n", "3: x1.speed: expected a known key, got 'speed'"),
+        (
+            "x1:\n  memory: 3GiB\n  speed: 3\n",
+            "3: x1.speed: expected a known key, got 'speed' (known here: base, memory, ",
+        ),
         ("x1:\n  base: nope\n", "2: x1.base: expected the name of a card, as `kvcalc gpus` lists them, got 'nope'"),
         ("x1:\n  base: l4\n  price: -3\n", "3: x1.price: expected a number above zero and up to 1,000,000, got -3"),
         ("x1:\n  base: l4\n  price: .nan\n", "3: x1.price: expected a number above zero and up to 1,000,000, got nan"),
