@@ -24,7 +24,8 @@ class Accelerator(NamedTuple):
 
     `usable` is the share of unified memory that the GPU may take; `link_gb_s` is between devices of one machine, in one
     direction. `machine`: eight for servers and cards in slots, four on a tray of GB200, one where memory is unified.
-    `memory` and `price` come from a user's own file, whose name is `file`.
+    `memory` and `price` come from a user's own file, whose name is `file`; `here` is how many this machine has, where
+    it was asked.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Accelerator(NamedTuple):
     memory: int | None = None
     price: float | None = None
     file: str | None = None
+    here: int | None = None
 
     def used(self) -> tuple[int, str]:
         """The memory that a process gets, in bytes, and which key of MEMORY_SOURCES it follows from."""

@@ -26,8 +26,8 @@ __all__ = [
 ]
 
 SORTS = ("memory", "bandwidth", "flops", "price", "name")
-_COLUMNS = ("gpu", "memory", "GB/s", "16-bit", "fp8", "link GB/s", "in one", "price", "memory from")
-_NUMBERS = _COLUMNS[2:8]
+_COLUMNS = ("gpu", "here", "memory", "GB/s", "16-bit", "fp8", "link GB/s", "in one", "price", "memory from")
+_NUMBERS = ("here", *_COLUMNS[3:9])
 _LESS = ("memory from", "in one", "link GB/s")  # what is left out where the width is short, the first one first
 
 
@@ -102,6 +102,7 @@ def card_values(one: Accelerator) -> dict[str, Value]:
         "price": one.price,
         "file": one.file,
         "note": one.note or None,
+        "here": one.here,
     }
 
 
@@ -113,7 +114,8 @@ def listing_document(found: Listing) -> dict[str, Value]:
 def listing_report(found: Listing, *, aligned: bool) -> Report:
     """`aligned`: numbers stand to the right, for people."""
     rows = [_COLUMNS, *map(_row, found.cards)]
-    kept = [i for i, head in enumerate(_COLUMNS) if head != "price" or any(one.price for one in found.cards)]
+    said = {"here": any(one.here for one in found.cards), "price": any(one.price for one in found.cards)}
+    kept = [i for i, head in enumerate(_COLUMNS) if said.get(head, True)]
     columns = [[row[i] for row in rows] for i in kept]
     if aligned:
         columns = [
@@ -127,7 +129,7 @@ def listing_report(found: Listing, *, aligned: bool) -> Report:
 def _row(one: Accelerator) -> tuple[Cell, ...]:
     memory, source = one.used()
     rates = (one.bandwidth_gb_s, one.tflops_16bit, one.tflops_fp8, one.link_gb_s, one.machine, one.price)
-    return one.id, Bytes(memory), *map(_number, rates), source
+    return one.id, _number(one.here), Bytes(memory), *map(_number, rates), source
 
 
 def _right(column: list[Cell]) -> list[Cell]:

@@ -103,7 +103,7 @@ def find_one(name: str, file: str | None = None) -> Accelerator:
 
 def local(file: str | None = None) -> list[Accelerator]:
     """The cards of this machine. Raises KvcalcError where no tool of a driver answers."""
-    return [one.facts() for one in _local(catalogue(file), "gpus")]
+    return [one.facts()._replace(here=one.gpus) for one in _local(catalogue(file), "gpus")]
 
 
 def find_machine(name: str) -> Machine | None:

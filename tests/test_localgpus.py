@@ -87,3 +87,16 @@ def test_the_verb_lists_what_is_here(
         ("l40s", 49140, "driver-less-reserve"),  # with ECC off, and what was read of the runtime was with ECC on
         ("a10g", 23028, "runtime"),
     ]
+
+
+def test_equal_cards_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two H100 and an L4 are two rows, of which one says 2: `--gpu local` would reckon with both."""
+    _tool(tmp_path / "bin", "nvidia-smi", "print('NVIDIA H100 80GB HBM3, 81559\\n' * 2 + 'NVIDIA L4, 23034')")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert run(["gpus", "local"]) == 0
+    lines = [line.split("\t")[:2] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [["gpu", "here"], ["h100-sxm", "2"], ["l4", "1"]]
+    assert run(["gpus", "local", "--get", "gpus.0.here"]) == 0
+    assert capsys.readouterr().out == "2\n"
