@@ -69,7 +69,9 @@ def _range(text: str, what: str, read: Callable[[str], int]) -> Sequence[int]:
         )
     low, high = read(first), read(last)
     if low > high:
-        raise KvcalcError(f"{what}: expected the smaller end first, got {shown(text)}", f"write {last}..{first}")
+        raise KvcalcError(
+            f"{what}: expected the smaller end first, got {shown(text)}", f"write {last}..{first}{colon}{step}"
+        )
     step = step.strip()
     if step[:1] in ("x", "X"):
         factor = step[1:].strip()

@@ -178,7 +178,7 @@ def tradeoff_report(answer: Answer, units: Units) -> Report:
 def _facts(answer: Answer) -> list[str]:
     found, request = answer.found, answer.found.request
     k, v, tp = request.widths.k.name, request.widths.v.name, request.layout.tp
-    facts = [f"{found.prompt:,} tokens of prompt and {found.output:,} new", many(request.batch, "sequence")]
+    facts = [f"{many(found.prompt, 'token')} of prompt and {found.output:,} new", many(request.batch, "sequence")]
     if any(not isinstance(cache, Recurrent) for cache in request.model.distinct_caches):
         facts.append(f"K and V in {k}" if k == v else f"K in {k}, V in {v}")
     if answer.card is not None:

@@ -68,6 +68,13 @@ def test_numbers_that_are_refused(text: str, said: str) -> None:
     assert len(error.value.message) < 300
 
 
+def test_a_range_the_wrong_way_round_keeps_its_step() -> None:
+    """What the hint says to write is the whole range that was meant."""
+    with pytest.raises(KvcalcError) as error:
+        numbers("8k..1k:x2", "--context", parse_tokens)
+    assert error.value.hint == "write 1k..8k:x2"
+
+
 def test_names() -> None:
     """Words keep their order, and one in another case is the same word."""
     assert names("fp8, bf16,FP8,auto", "--kv-dtype") == ["fp8", "bf16", "auto"]
