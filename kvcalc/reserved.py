@@ -72,15 +72,15 @@ def _counted(reservation: Reservation, fit: Fit | None) -> dict[str, Value]:
 
 
 def _range(reservation: Reservation, fit: Fit) -> tuple[int, int] | None:
-    """The fewest and the most tokens, with the engine's own overhead, which only a run can measure.
+    """The fewest and the most tokens: with all that the engine has been seen to take beside weights and cache, and as
+    if it took nothing, which is what the other numbers say.
 
     None where the memory of the cache was given, or what is beside it.
     """
     overhead, capacity = reservation.engine.overhead, reservation.plan.capacity
     if overhead is None or capacity is None or fit.room.vram is None or fit.room.overhead:
         return None
-    least, most = overhead
-    low, high = (capacity(max(fit.room.kv_budget - beside, 0)).tokens for beside in (most, least))
+    low, high = (capacity(max(fit.room.kv_budget - beside, 0)).tokens for beside in (overhead[1], 0))
     return low, high
 
 
@@ -110,7 +110,7 @@ def _counted_rows(reservation: Reservation, fit: Fit | None) -> list[tuple[Cell,
     rows: list[tuple[Cell, ...]] = [("tokens that it counts", Count(counted.tokens))]
     bounds = _range(reservation, fit)
     if bounds is not None:
-        rows.append(("with its own overhead, an estimate", f"{bounds[0]:,} to {bounds[1]:,}"))
+        rows.append(("with what else it takes, an estimate", f"from {bounds[0]:,}"))
     if counted.concurrency is not None:
         rows.append(("concurrency that it logs", f"{counted.concurrency:.2f}x"))
     return rows

@@ -232,6 +232,21 @@ def test_a_card_gives_its_memory(argv: list[str], expected: dict[str, Any], caps
     assert {key: fit[key] for key in expected} == expected
 
 
+def test_what_an_engine_counts_lies_in_its_range(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where only a run can tell what else an engine takes, its tokens have a range, from 4.2 GiB less to nothing less.
+
+    0.92 of 79.18 GiB less 16.06e9 B of weights are 62,157,367,414 B; a block of 16 tokens is 2 MiB.
+    """
+    assert run(["llama3.1-8b", "--gpu", "h100", "--engine", "vllm", "--json"]) == 0
+    engine = json.loads(capsys.readouterr().out)["engine"]
+    assert engine["capacity_tokens"] == 62_157_367_414 // 2**21 * 16 == 474_208
+    assert engine["capacity_tokens_high"] == 474_208
+    assert engine["capacity_tokens_low"] == (62_157_367_414 - 42 * 2**30 // 10) // 2**21 * 16 == 439_808
+    assert run(["llama3.1-8b", "--kv-memory", "40GiB", "--engine", "vllm", "--json"]) == 0
+    engine = json.loads(capsys.readouterr().out)["engine"]
+    assert (engine["capacity_tokens"], engine["capacity_tokens_low"]) == (40 * 2**30 // 2**21 * 16, None)
+
+
 @pytest.mark.parametrize(
     ("argv", "block"),
     [

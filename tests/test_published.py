@@ -168,3 +168,19 @@ def test_every_recorded_size_is_here(shared_json: Callable[[str], Any]) -> None:
         if case["kind"] == "kv_bytes" and case["inputs"] and case["id"] != ROUNDED_INPUT
     }
     assert {row.id: (row.bytes, row.unit, Fraction(row.published)) for row in TABLE} == recorded
+
+
+def test_how_much_smaller_deepseek_v4_is() -> None:
+    """vLLM's post on DeepSeek V4 (2026-04) prints 8.7 times less than V3.2, at 1,048,576 tokens with all in bf16.
+
+    V3.2 then keeps 61 x (512 + 64 latent + 128 index) x 2 B a token: 90,060,095,488 B, where its own index keys have 8
+    bits. The two together are 8.7146 to 1.
+    """
+    in_bf16 = 61 * (512 + 64 + 128) * 2 * 1_048_576
+    v32, v4 = (
+        measure(request.ask(library.load(name), context=1_048_576)).bytes_per_sequence
+        for name in ("deepseek-v3.2", "deepseek-v4-pro")
+    )
+    assert in_bf16 == 90_060_095_488
+    assert v32 == in_bf16 - 61 * (256 - 132) * 1_048_576  # 128 index elements of 2 B, or 128 of 1 B and a scale of 4 B
+    assert round(in_bf16 / v4, 4) == 8.7146
