@@ -102,6 +102,9 @@ def test_a_refused_cell_is_named_like_the_others(call: Call, rows: Any, monkeypa
     found = rows("llama3-70b", "--tp", "2,3")
     assert [row["kv_dtype"] for row in found] == ["bf16", "bf16"]
     assert [row["kv_dtype"] for row in rows("llama3-70b", "--tp", "2,3", "--k-dtype", "q8_0")] == ["q8_0/bf16"] * 2
+    flags = ("--engine", "vllm", "--json", "--", "--kv-cache-dtype", "fp8")
+    found = json.loads(call("llama3-70b", "--tp", "3,2", *flags)[1])["rows"]
+    assert [row["kv_dtype"] for row in found] == ["fp8", "fp8"]
     lines = table(call, monkeypatch, 80, "llama3-70b", "--tp", "2,3", "-c", "4k,8k")
     assert "4k         640 MiB   refused" in lines  # 4,096 tokens x 327,680 B / 2
     assert any(line.startswith("over 2 sizes of tp x 2 contexts;") for line in lines)

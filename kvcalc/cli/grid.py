@@ -57,8 +57,10 @@ def grid_of(model: Model, behind: Sequence[str] | None, given: o.Given) -> Swept
     launches = _launches(lists, behind)
     _check_dtypes(lists, launches)
     warnings: dict[str, None] = {}
-    planes = []
-    for choice in product(*(values or [None] for values in lists[: len(_NAMES)])):
+    planes: list[Plane] = []
+    formats: dict[tuple[Choice, ...], Choice] = {}  # of an engine and a choice, as its answers call it
+    choices = list(product(*(values or [None] for values in lists[: len(_NAMES)])))
+    for choice in choices:
         texts = {name: None if value is None else str(value) for name, value in zip(_NAMES, choice, strict=True)}
         chosen = {**given, **texts, **{name: _first(lists, name) for name in ("context", "batch")}}
         budget = o.budget_of(chosen)
@@ -72,9 +74,13 @@ def grid_of(model: Model, behind: Sequence[str] | None, given: o.Given) -> Swept
         setting = Setting(size, room, posed and posed.engine, posed and posed.question)
         contexts, batches = lists.context or [size.request.context], lists.batch or [size.request.batch]
         named = (*choice[:3], _dtype(choice[3], size.request, lists), size.request.layout.tp)
+        formats[choice[2:4]] = named[3]
         planes.append(Plane(named, tuple(contexts), tuple(batches), setting))
         stored = posed.stored if posed is not None and budget is not None and budget.weights == "auto" else None
         warnings.update(dict.fromkeys([*_said(size, posed, contexts, batches), *fit_warnings(room, stored)]))
+    for i, choice in enumerate(choices):  # flags behind -- may say another format than the model's own
+        *others, own, tp = planes[i].names
+        planes[i] = planes[i]._replace(names=(*others, formats.get(choice[2:4], own), tp))
     grid = Grid(tuple(planes))
     return Swept(grid, _in_force(grid, given), tuple(warnings))
 
