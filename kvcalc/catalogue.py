@@ -7,8 +7,9 @@ from kvcalc import library
 from kvcalc.document import Value, kv_values, model_values
 from kvcalc.errors import KvcalcError, nearest, shown
 from kvcalc.model import Kind, Model, Recurrent, RecurrentKind, attention_class, kind
-from kvcalc.report import Bytes, Count, Report, Section, group_rows, model_facts
+from kvcalc.report import Bytes, Count, Report, Section
 from kvcalc.request import ask
+from kvcalc.sized import group_rows, model_facts
 from kvcalc.sizing import Size, measure, slope_and_fixed
 from kvcalc.units import format_count
 from kvcalc.version import __version__

@@ -19,7 +19,8 @@ from kvcalc.gridview import (
     view_of,
 )
 from kvcalc.model import Model, attention_class
-from kvcalc.report import Cell, Count, Report, Section, model_facts
+from kvcalc.report import Cell, Count, Report, Section
+from kvcalc.sized import model_facts
 from kvcalc.sweeping import Cell as Answer
 from kvcalc.sweeping import Grid, Plane, longest
 from kvcalc.swept import KEYS as SWEEP_KEYS

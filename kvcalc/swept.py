@@ -24,7 +24,8 @@ from kvcalc.gridview import (
     view_of,
 )
 from kvcalc.model import Model
-from kvcalc.report import OVER, Bytes, Cell, Count, Report, Section, model_facts
+from kvcalc.report import OVER, Bytes, Cell, Count, Report, Section
+from kvcalc.sized import model_facts
 from kvcalc.sweeping import AXES, Grid, Plane
 from kvcalc.sweeping import Cell as Answer
 from kvcalc.version import __version__

@@ -9,8 +9,9 @@ from kvcalc.planned import Asked, cache_name, start_of
 from kvcalc.proposing import Proposal
 from kvcalc.ranking import leading
 from kvcalc.reasons import Refused, nearest
-from kvcalc.report import Bytes, Cell, Count, Part, Report, Section, model_facts
+from kvcalc.report import Bytes, Cell, Count, Part, Report, Section
 from kvcalc.searching import Row
+from kvcalc.sized import model_facts
 from kvcalc.units import many
 
 __all__ = ["plan_report"]

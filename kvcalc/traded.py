@@ -1,8 +1,8 @@
-"""What a cache buys, as values for JSON, as words for people, and as a curve."""
+"""What a cache buys, as values for JSON and as words for people."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from kvcalc.charts import Axis, Limit, Lines, Point, Series, amount
+from kvcalc.charts import amount
 from kvcalc.document import Value, model_values
 from kvcalc.fitting import Room
 from kvcalc.hardware import Card
@@ -10,17 +10,11 @@ from kvcalc.model import Recurrent, attention_class
 from kvcalc.report import Cell, Report, Section
 from kvcalc.sharding import Layout
 from kvcalc.sizing import Size
-from kvcalc.tradeoffs import Clock, Comparison, Pair, Prefix, Rig, Times, cache_reads
+from kvcalc.tradeoffs import Comparison, Pair, Prefix, Rig, Times, cache_reads
 from kvcalc.units import Units, format_bytes, format_count, many
 from kvcalc.version import __version__
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["Answer", "tradeoff_chart", "tradeoff_document", "tradeoff_report"]
-
-_POINTS_AN_OCTAVE = 4
-_SPAN = 4096  # tokens that a curve shows where no limit is published
+__all__ = ["Answer", "answer_facts", "tradeoff_document", "tradeoff_report"]
 
 
 class Answer(NamedTuple):
@@ -168,14 +162,14 @@ def tradeoff_report(answer: Answer, units: Units) -> Report:
     return Report(
         [_costs(answer, units), *([] if found.prefix is None else [_links(found.prefix, units)])],
         title=found.request.facts.name,
-        facts=_facts(answer),
+        facts=answer_facts(answer),
         verdict=_verdict(answer, units),
         notes=_notes(answer, units),
         warnings=answer.warned,
     )
 
 
-def _facts(answer: Answer) -> list[str]:
+def answer_facts(answer: Answer) -> list[str]:
     found, request = answer.found, answer.found.request
     k, v, tp = request.widths.k.name, request.widths.v.name, request.layout.tp
     facts = [f"{many(found.prompt, 'token')} of prompt and {found.output:,} new", many(request.batch, "sequence")]
@@ -294,39 +288,3 @@ def _time(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:,.3g} {unit}" if seconds < 1000 * length else f"{seconds / length:,.0f} {unit}"
     return amount(float(f"{seconds:.3g}"), "s", "iec")
-
-
-def tradeoff_chart(answer: Answer) -> Lines:
-    """What one new token takes over the context, with and without the cache: seconds on a GPU, else FLOPs."""
-    found, request = answer.found, answer.found.request
-    what = "compute" if found.rig is None else "time"
-    with_cache: Callable[[int], float] = found.flops.token
-    without: Callable[[int], float] = found.flops.prompt
-    if found.rig is not None:
-        clock = Clock(found.rig, found.flops, cache_reads(request, request.layout), request.batch)
-        with_cache, without = clock.step, clock.anew
-    contexts = _contexts(max(found.last, request.facts.max_context or _SPAN))
-    on = "" if answer.card is None else f" on {_facts(answer)[-1]}"
-    about = f"{what} of a new token over the context, with the cache and without: {', '.join(_facts(answer)[1:])}"
-    limits = [Limit("asked", found.last, upright=True)]
-    if found.times is not None and request.batch == 1 and found.times.ridge:
-        about += "; ridge: where computing takes as long as reading the weights, at peak rates"
-        limits.append(Limit("ridge", found.times.ridge, upright=True))
-    return Lines(
-        f"{request.facts.name}{on}: what caching buys",
-        about,
-        Axis("context", "tokens", "log2"),
-        Axis(f"{what} of a new token", "FLOP" if found.rig is None else "s", "log10"),
-        (
-            Series("without the cache", tuple(Point(t, without(t)) for t in contexts)),
-            Series("with the cache", tuple(Point(t, with_cache(t)) for t in contexts)),
-        ),
-        tuple(limits),
-    )
-
-
-def _contexts(most: int) -> list[int]:
-    """Lengths from 1 up, at even distances on a logarithmic axis."""
-    steps = range(_POINTS_AN_OCTAVE * most.bit_length())
-    lengths = {round(2 ** (step / _POINTS_AN_OCTAVE)) for step in steps}
-    return sorted({length for length in lengths if length < most} | {most})

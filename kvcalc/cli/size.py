@@ -76,7 +76,7 @@ def size(
         return size_document(asked.size, budget, fitted, said, explain=explain, engine=asked.engine_values(fitted))
 
     def report() -> "Report":
-        from kvcalc.report import size_report  # --quiet, --get and --json need no words
+        from kvcalc.sized import size_report  # --quiet, --get and --json need no words
 
         return size_report(asked.size, fitted, said, explain=explain, engine=asked.engine_part(fitted))
 

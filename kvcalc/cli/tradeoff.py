@@ -91,7 +91,7 @@ def tradeoff(
 
     if svg is not None:
         from kvcalc.render.svg import render
-        from kvcalc.traded import tradeoff_chart
+        from kvcalc.tradecurve import tradeoff_chart
 
         save(svg, render(tradeoff_chart(answer), output.units), "--svg")
 

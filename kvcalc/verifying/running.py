@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 from kvcalc.document import Value, model_values
 from kvcalc.launching import launch
 from kvcalc.model import kind
-from kvcalc.report import Bytes, Cell, Report, Section, model_facts
+from kvcalc.report import Bytes, Cell, Report, Section
 from kvcalc.request import Request, warnings
 from kvcalc.reserving import Question, reserve
+from kvcalc.sized import model_facts
 from kvcalc.sizing import measure
 from kvcalc.units import many
 from kvcalc.verifying.building import Versions, config_of_file, config_of_model, on_meta
