@@ -7,7 +7,7 @@ from kvcalc.hardware import MEMORY_SOURCES
 from kvcalc.overheads import Estimate
 from kvcalc.planned import Asked, cache_name, start_of
 from kvcalc.proposing import Proposal
-from kvcalc.ranking import leading
+from kvcalc.ranking import leading, price
 from kvcalc.reasons import Refused, nearest
 from kvcalc.report import Bytes, Cell, Count, Part, Report, Section
 from kvcalc.searching import Row
@@ -60,6 +60,7 @@ def _table(proposal: Proposal, asked: Asked) -> Section:
     heads += [head for head, named in zip(("cache", "weights"), several, strict=True) if named]
     heads += ["users", "range", "free", "binds"]
     heads += ["a token"] if any(row.load for row in shown) else ["context"]
+    heads += ["an hour"] if any(row.card.price is not None for row in shown) else []
     rows: list[tuple[Cell, ...]] = []
     for row in shown:
         named = (cache_name(row), row.way.choice.weights_name)
@@ -72,6 +73,8 @@ def _table(proposal: Proposal, asked: Asked) -> Section:
             cells.append("" if seconds is None else f"{1000 * seconds:.1f} ms")
         else:
             cells.append(Count(row.fit.max_context))
+        if "an hour" in heads:  # in whatever money the user's file has
+            cells.append("" if row.card.price is None else f"{price(row):,.2f}")
         rows.append(tuple(cells))
     return Section("plan", tuple(heads), rows, keys=True)
 

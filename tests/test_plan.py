@@ -306,6 +306,9 @@ def test_prices_of_ones_own_rank(cli: Run, tmp_path: Path) -> None:
     by_rank, by_price = (plan(cli, *words, "--sort", sort)["best"] for sort in ("rank", "price"))
     assert (by_rank["gpu"], by_price["gpu"]) == ("h100-sxm", "l40s")
     assert by_price["price_per_hour"] == by_price["gpus"]
+    table = cli("plan", *words, "--sort", "price", "-f", "plain").out.splitlines()
+    heads, first = (line.split("\t") for line in table[2:4])
+    assert (heads[-1], first[-1]) == ("an hour", f"{by_price['gpus']}.00")
 
 
 def test_a_plan_that_hangs_on_an_estimate_says_so(cli: Run) -> None:
