@@ -10,6 +10,7 @@ from kvcalc import engines
 from kvcalc.deployment import Start
 from kvcalc.errors import KvcalcError, escape, nearest, shown
 from kvcalc.finding import entries, in_name
+from kvcalc.fitting import Share
 from kvcalc.flags import Flags, Read, no_value, read_flags
 from kvcalc.logform import Spoken
 from kvcalc.reserving import Engine
@@ -90,14 +91,17 @@ class Written(NamedTuple):
     refused: str | None = None
 
 
-def commands_for(start: Start) -> dict[str, Written]:
-    """How each engine that has a command for it would be started so, by the engine's name."""
+def commands_for(start: Start, share: Callable[[Engine], Share | None] | None = None) -> dict[str, Written]:
+    """How each engine that has a command for it would be started so, by the engine's name.
+
+    `share`: the share of the memory that an engine is told, where that differs by engine.
+    """
     written: dict[str, Written] = {}
     for engine in all_engines():
         if engine.start is None:
             continue
         try:
-            words = engine.start(start)
+            words = engine.start(start._replace(utilization=share(engine)) if share else start)
         except KvcalcError as error:
             written[engine.name] = Written(refused=error.message)
         else:

@@ -15,7 +15,15 @@ from kvcalc.searching import Row
 from kvcalc.serving import Load
 from kvcalc.version import __version__
 
-__all__ = ["Asked", "cache_name", "command", "plan_document", "rows", "start_of"]
+__all__ = ["Asked", "Line", "cache_name", "command", "plan_document", "rows", "start_of"]
+
+
+class Line(NamedTuple):
+    """The command of one of `servers` equal servers of an engine; or none, and `why` where that is worth a word."""
+
+    words: str | None
+    servers: int = 1
+    why: str | None = None
 
 
 class Asked(NamedTuple):
@@ -28,7 +36,7 @@ class Asked(NamedTuple):
     hub_id: str
     options: tuple[str, ...]
     request: Mapping[str, Value]
-    starts: Callable[[Start], Mapping[str, tuple[str | None, int]]]
+    starts: Callable[[Row, Start], Mapping[str, "Line"]]
     engine: str | None = None
     version: str | None = None
     utilization: bool = False
@@ -75,7 +83,7 @@ def rows(document: Mapping[str, Value]) -> list[Mapping[str, Value]]:
 
 def _option(row: Row, proposal: Proposal, asked: Asked) -> dict[str, Value]:
     room, size = row.fit.room, total(row.lines)
-    flags = asked.starts(start_of(row, proposal, asked))
+    flags = asked.starts(row, start_of(row, proposal, asked))
     return {
         "gpu": row.card.name or None,
         "gpus": row.gpus,
@@ -114,8 +122,9 @@ def _option(row: Row, proposal: Proposal, asked: Asked) -> dict[str, Value]:
         "load": None if row.load is None else _load(row.load),
         "price_per_hour": None if row.card.price is None else price(row),
         "command": command(row, asked),
-        "engine_flags": {name: words for name, (words, _) in flags.items()},
-        "servers": {name: servers for name, (words, servers) in flags.items() if words is not None},
+        "engine_flags": {name: line.words for name, line in flags.items()},
+        "engine_lacks": {name: line.why for name, line in flags.items() if line.why is not None},
+        "servers": {name: line.servers for name, line in flags.items() if line.words is not None},
     }
 
 

@@ -115,11 +115,14 @@ def _range(size: Estimate) -> str:
 
 
 def _starts(row: Row, proposal: Proposal, asked: Asked) -> Iterator[Section]:
-    found = asked.starts(start_of(row, proposal, asked))
+    found = asked.starts(row, start_of(row, proposal, asked))
     rows: list[tuple[Cell, ...]] = [
-        (f"{name} x {servers}" if servers > 1 else name, escape(words))
-        for name, (words, servers) in found.items()
-        if words
+        (
+            f"{name} x {line.servers}" if line.servers > 1 and line.words else name,
+            escape(line.words or f"none: {line.why}"),
+        )
+        for name, line in found.items()
+        if line.words or line.why
     ]
     if rows:
         yield Section("start", ("start with", ""), rows)

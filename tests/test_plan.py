@@ -260,6 +260,36 @@ def test_engine_flags_are_those_of_the_engine(cli: Run) -> None:
     assert {"vllm", "sglang"} <= set(plan(cli, "llama3-70b", "--gpu", "h100")["options"][0]["engine_flags"])
 
 
+def test_a_command_has_room_for_what_the_row_says(cli: Run) -> None:
+    """20 GB less 16.06 GB of weights hold 7 sequences of 512 MiB; in vLLM's 0.92 of it are 4, in 0.9 of the rest 6."""
+    words = ("llama3.1-8b", "--vram", "20GB", "--weights", "16.06GB", "--overhead", "0B", "--context", "4096")
+    best = plan(cli, *words, "--max-gpus", "1", "--users", "7")["best"]
+    assert (best["gpus"], best["max_batch"]) == (1, 7)
+    assert best["engine_flags"]["llama.cpp"].startswith("llama-server")
+    assert best["engine_flags"]["vllm"] is None
+    assert best["engine_lacks"]["vllm"] == "4 of 7 sequences fit; --engine vllm plans for it"
+    assert best["engine_lacks"]["tensorrt-llm"] == "6 of 7 sequences fit; --engine tensorrt-llm plans for it"
+    assert "7 sequences" not in str(plan(cli, *words, "--users", "4")["best"]["engine_lacks"].get("vllm"))
+
+
+def test_no_command_for_a_model_that_the_engine_has_not(cli: Run) -> None:
+    """What `kvcalc -- COMMAND` would refuse to size is not proposed, but said."""
+    best = plan(cli, "deepseek-v4-pro", "--gpu", "b200", "--users", "500")["best"]
+    assert best["engine_flags"]["sglang"] is None
+    assert best["engine_lacks"]["sglang"] == "sglang's own pools for compressed caches were not read"
+    said = cli("plan", "deepseek-v4-pro", "--gpu", "b200", "--users", "500", "-f", "plain").out
+    assert "sglang\tnone: sglang's own pools" in said
+
+
+def test_a_command_has_the_share_of_the_memory_of_its_row(cli: Run) -> None:
+    """Without an engine 0.9 of a card is planned with, and vLLM would take 0.92 by itself."""
+    best = plan(cli, "llama3-8b", "--gpu", "h100")["best"]
+    assert (best["utilization"], best["engine_flags"]["vllm"][-28:]) == (0.9, "--gpu-memory-utilization 0.9")
+    again = json.loads(cli("--gpu", "h100", "--json", "--", *shlex.split(best["engine_flags"]["vllm"])).out)
+    assert again["fit"]["utilization"] == 0.9
+    assert "utilization" not in plan(cli, "llama3-8b", "--vram", "80GB")["best"]["engine_flags"]["vllm"]
+
+
 AZURE = ("--input", "1155/4083", "--output", "211/451")
 
 

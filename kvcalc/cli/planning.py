@@ -4,7 +4,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.cli.formats import NamedEngine, choices_of, encoder_of, engine_of, smaller, words_of
 from kvcalc.cli.options import Given, context_of
@@ -16,16 +16,20 @@ from kvcalc.fitting import warnings as fit_warnings
 from kvcalc.hardware import Card
 from kvcalc.model import Model
 from kvcalc.overheads import NAMES
-from kvcalc.planned import Asked
+from kvcalc.planned import Asked, Line
 from kvcalc.planning import Choice, Filling, Need, Offer, Plain
 from kvcalc.proposing import Proposal, propose
 from kvcalc.request import ask
 from kvcalc.request import warnings as request_warnings
-from kvcalc.searching import Search
+from kvcalc.searching import Row, Search
 from kvcalc.sharding import Layout
 from kvcalc.spreading import spreads
 from kvcalc.units import many, parse_integer, parse_size, parse_tokens
 from kvcalc.workload import Length, Lengths, lengths
+
+if TYPE_CHECKING:
+    from kvcalc.launching import Written
+    from kvcalc.reserving import Engine
 
 __all__ = ["Planned", "planned"]
 
@@ -195,7 +199,7 @@ def _asked(
         hub_id=model.ids[0] if model.ids else given["model"],
         options=tuple(words),
         request=_values(given, need, engine, choices, offers, prefix),
-        starts=_starter(engine, need),
+        starts=_starter(engine, need, prefix),
         engine=engine.started.engine.name if engine else None,
         version=engine.started.version.name if engine else None,
         utilization=given["utilization"] is not None,
@@ -236,25 +240,43 @@ def _values(
 _UNPOOLED = ("llama.cpp",)
 
 
-def _starter(engine: NamedEngine | None, need: Need) -> Callable[[Start], dict[str, tuple[str | None, int]]]:
-    """Commands of the engines that run on a card, or of the one that was named."""
+def _starter(engine: NamedEngine | None, need: Need, prefix: int) -> Callable[[Row, Start], dict[str, Line]]:
+    """Commands of the engines that run on a card and have room for the row, or of the one that was named."""
+    kept: dict[tuple[str, Share | None], Callable[[Row], str | None]] = {}
 
-    def starts(start: Start) -> dict[str, tuple[str | None, int]]:
+    def starts(row: Row, start: Start) -> dict[str, Line]:
         from kvcalc.launching import all_engines, commands_for
 
-        vendor = "" if start.card is None else start.card.vendor
-        fit = [each.name for each in all_engines() if not each.vendors or not vendor or vendor in each.vendors]
         if engine is not None:
-            fit = [engine.started.engine.name]
-        elif need.lengths is not None:
-            fit = [name for name in fit if name not in _UNPOOLED]
-        return {
-            name: (shlex.join(written.words) if written.refused is None else None, written.servers)
-            for name, written in commands_for(start).items()
-            if name in fit
-        }
+            written = commands_for(start)[engine.started.engine.name]
+            return {engine.started.engine.name: Line(_joined(written), written.servers)}
+        from kvcalc.startable import lacking, same_share
+
+        def share(each: "Engine") -> Share | None:
+            if start.utilization is not None or not row.card.name:  # a size that was given leaves no room outside
+                return start.utilization
+            return row.fit.room.utilization if same_share(each) else None
+
+        commands, found = commands_for(start, share), {}
+        vendor = "" if start.card is None else start.card.vendor
+        for each in all_engines():
+            name = each.name
+            runs = not each.vendors or not vendor or vendor in each.vendors
+            if name not in commands or not runs or (need.lengths is not None and name in _UNPOOLED):
+                continue
+            words, why = _joined(commands[name]), None
+            if words is not None:
+                key = name, share(each)
+                kept[key] = kept.get(key) or lacking(each, need, key[1], prefix)
+                why = kept[key](row)
+            found[name] = Line(words if why is None else None, commands[name].servers, why)
+        return found
 
     return starts
+
+
+def _joined(written: "Written") -> str | None:
+    return shlex.join(written.words) if written.refused is None else None
 
 
 def _ticker() -> Callable[[int, int], None] | None:
