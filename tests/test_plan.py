@@ -290,6 +290,13 @@ def test_a_command_has_the_share_of_the_memory_of_its_row(cli: Run) -> None:
     assert "utilization" not in plan(cli, "llama3-8b", "--vram", "80GB")["best"]["engine_flags"]["vllm"]
 
 
+@pytest.mark.parametrize("engine", ["transformers", "mlx", "ollama"])
+def test_an_engine_without_a_start_command_is_planned_for(engine: str, cli: Run) -> None:
+    """16.06 GB of weights fit one card, whoever serves them; no command is made up."""
+    found = plan(cli, "llama3.1-8b", "--engine", engine, "--vram", "80GB")
+    assert (found["best"]["gpus"], found["best"]["engine_flags"]) == (1, {})
+
+
 AZURE = ("--input", "1155/4083", "--output", "211/451")
 
 

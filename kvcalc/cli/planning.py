@@ -248,8 +248,9 @@ def _starter(engine: NamedEngine | None, need: Need, prefix: int) -> Callable[[R
         from kvcalc.launching import all_engines, commands_for
 
         if engine is not None:
-            written = commands_for(start)[engine.started.engine.name]
-            return {engine.started.engine.name: Line(_joined(written), written.servers)}
+            name = engine.started.engine.name
+            written = commands_for(start).get(name)  # a library such as transformers is no server to start
+            return {} if written is None else {name: Line(_joined(written), written.servers)}
         from kvcalc.startable import lacking, same_share
 
         def share(each: "Engine") -> Share | None:
