@@ -232,6 +232,13 @@ def _fit(fit: Fit, size: Size) -> dict[str, Value]:
     }
 
 
+# Keys of a plan's option that --get knows although there may be none.
+_OF_A_PLAN = (
+    "gpu", "gpus", "tp", "pp", "dp", "dcp", "kv_dtype", "weights_dtype", "users", "max_batch", "max_context",
+    "capacity_tokens", "kv_budget_bytes_per_gpu", "headroom", "binding", "command", "price_per_hour", "engine_flags",
+)  # fmt: skip
+
+
 def pick(document: Mapping[str, Value], path: str) -> Value:
     """The value at a dotted path; a number picks from a list. Raises KvcalcError for a path that is not there."""
     value: Value = dict(document)
@@ -242,6 +249,8 @@ def pick(document: Mapping[str, Value], path: str) -> Value:
             value = value[int(part[:9])]
         elif value is None and parts[:1] == ["textbook"] and part in Textbook._fields:
             return None  # a model without attention has no textbook size
+        elif value is None and parts[0] == "best" and part in _OF_A_PLAN:
+            return None  # no plan: a script sees that from the exit status
         elif value is None and parts[0] == "fit" and i == 1:
             raise KvcalcError(f"--get: {shown(path)} needs a budget", "add --vram SIZE or --kv-memory SIZE")
         elif value is None and parts[0] in ("memory", "seconds", "prefix") and i == 1:

@@ -10,6 +10,7 @@ import pytest
 
 from kvcalc import library, overheads, request
 from kvcalc.cli.main import run
+from kvcalc.document import _OF_A_PLAN
 from kvcalc.hardware import Card
 from kvcalc.launching import all_engines
 from kvcalc.sharding import Layout
@@ -333,6 +334,16 @@ def test_attained_shares_are_printed(cli: Run) -> None:
     """An answer with times says what of the peaks it counts with."""
     done = cli("plan", "llama3.1-8b", *AZURE, "--rate", "2", "--gpu", "h100")
     assert "attained: 80% of peak bandwidth, 45% of peak FLOP/s, 1 ms beside each step" in done.out
+
+
+def test_a_script_sees_that_there_is_no_plan(cli: Run) -> None:
+    """Where nothing fits, a value of the best plan is null and the exit status 1; a misspelt one is still an error."""
+    words = ("plan", "llama3-70b", "--gpu", "1xt4", "--get")
+    none = cli(*words, "best.gpus")
+    assert (none.code, none.out) == (1, "null\n")
+    assert cli(*words, "best.gpsu").code == 2
+    there = plan(cli, "llama3-8b", "--gpu", "h100")["best"]
+    assert set(_OF_A_PLAN) <= set(there)
 
 
 def test_prices_of_ones_own_rank(cli: Run, tmp_path: Path) -> None:
