@@ -443,3 +443,16 @@ def test_rows_of_csv(cli: Run) -> None:
     lines = cli("plan", "llama3-70b", "--gpu", "h100,h200", "-f", "csv").out.splitlines()
     assert lines[0].startswith("gpu,gpus,tp,pp,dp,dcp,kv_dtype,weights_dtype")
     assert len(lines) == 1 + len(plan(cli, "llama3-70b", "--gpu", "h100,h200")["options"])
+
+
+def test_stages_that_are_not_equal_are_warned_of(cli: Run) -> None:
+    """80 layers over 11 stages leave 8 on the fullest: a tenth of 141.1 GB of weights, 12.83 GB are counted."""
+    found = plan(cli, "llama3-70b", "--users", "100", "--gpu", "l40s", "--pp", "11", "--tp", "1")
+    said = [warning for warning in found["warnings"] if "does not divide" in warning]
+    assert found["best"]["weights_bytes_per_gpu"] == 12_827_272_728  # 141.1e9 / 11, rounded up
+    more = 14_110_000_000 - 12_827_272_728  # 1,282,727,272 B = 1.195 GiB
+    assert said == [
+        f"pp 11 does not divide the model's 80 layers: its fullest stage holds some {more / 2**30:.3f} GiB of weights more than counted"
+    ]
+    even = plan(cli, "llama3-70b", "--users", "100", "--gpu", "l40s", "--pp", "16", "--tp", "1")
+    assert not [warning for warning in even["warnings"] if "does not divide" in warning]

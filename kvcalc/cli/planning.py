@@ -24,7 +24,7 @@ from kvcalc.request import warnings as request_warnings
 from kvcalc.searching import Row, Search
 from kvcalc.sharding import Layout
 from kvcalc.spreading import spreads
-from kvcalc.units import many, parse_integer, parse_size, parse_tokens
+from kvcalc.units import ceil_div, format_bytes, many, parse_integer, parse_size, parse_tokens
 from kvcalc.workload import Length, Lengths, lengths
 
 if TYPE_CHECKING:
@@ -86,7 +86,18 @@ def planned(model: Model, given: Given) -> Planned:
         if best.low is not None and best.low < need.users:
             of = f"{best.low:,} of {many(need.users, 'sequence')} fit"
             warnings.append(f"if the overheads are the most that was seen, {of}: measure, or take more headroom")
+        warnings += _uneven(best, len(model.layers))
     return Planned(found, asked, list(dict.fromkeys(warnings)))
+
+
+def _uneven(row: Row, layers: int) -> list[str]:
+    """Weights are counted as spread evenly: where stages are not equal, the fullest holds more."""
+    pp, weights = row.layout.pp, row.fit.room.weights
+    if layers % pp == 0 or not weights:
+        return []
+    more = ceil_div(weights * pp * ceil_div(layers, pp), layers) - weights
+    share = f"pp {pp} does not divide the model's {layers} layers"
+    return [f"{share}: its fullest stage holds some {format_bytes(more)} of weights more than counted"]
 
 
 def _lengths(given: Given) -> Lengths | None:
