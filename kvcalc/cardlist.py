@@ -4,12 +4,11 @@ from typing import NamedTuple
 
 from kvcalc.accelerators import Accelerator, Machine, machines, sources
 from kvcalc.cards import catalogue, local
-from kvcalc.document import Value
+from kvcalc.document import Value, opening
 from kvcalc.errors import KvcalcError, nearest, shown
 from kvcalc.hardware import MEMORY_SOURCES
 from kvcalc.report import Bytes, Cell, Report, Section
 from kvcalc.units import many
-from kvcalc.version import __version__
 
 __all__ = [
     "SORTS",
@@ -258,10 +257,6 @@ def _asked(name: str, file: str | None) -> dict[str, Value]:
 
 def _document(request: dict[str, Value], **found: Value) -> dict[str, Value]:
     return {
-        "schema": "kvcalc.gpus/1",
-        "kvcalc_version": __version__,
-        "model": None,
-        "request": request,
-        "warnings": [],
+        **opening("gpus", None, request, []),
         **found,
     }

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, get_args
 
 from kvcalc import library
-from kvcalc.document import Value, kv_values, model_values
+from kvcalc.document import Value, kv_values, model_values, opening
 from kvcalc.errors import KvcalcError, nearest, shown
 from kvcalc.model import Kind, Model, Recurrent, RecurrentKind, attention_class, kind
 from kvcalc.report import Bytes, Count, Report, Section
@@ -12,7 +12,6 @@ from kvcalc.request import ask
 from kvcalc.sized import group_rows, model_facts
 from kvcalc.sizing import Size, measure, slope_and_fixed
 from kvcalc.units import format_count
-from kvcalc.version import __version__
 
 __all__ = [
     "ATTENTION",
@@ -165,10 +164,6 @@ def model_report(model: Model) -> Report:
 
 def _document(model: Value, request: Value, warnings: list[str], **found: Value) -> dict[str, Value]:
     return {
-        "schema": "kvcalc.models/1",
-        "kvcalc_version": __version__,
-        "model": model,
-        "request": request,
-        "warnings": [*warnings],
+        **opening("models", model, request, warnings),
         **found,
     }

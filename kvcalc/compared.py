@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kvcalc.document import Value, model_values
+from kvcalc.document import Value, model_values, opening
 from kvcalc.gridview import (
     WORDS,
     View,
@@ -26,7 +26,6 @@ from kvcalc.sweeping import Grid, Plane, longest
 from kvcalc.swept import KEYS as SWEEP_KEYS
 from kvcalc.swept import Form
 from kvcalc.swept import rows as sweep_rows
-from kvcalc.version import __version__
 
 __all__ = ["KEYS", "Compared", "compare_document", "compare_report", "compared", "rows", "view_of_all"]
 
@@ -82,13 +81,7 @@ def compare_document(
     pairs: Sequence[tuple[Model, Grid]], asked: Mapping[str, Value], warnings: Sequence[str]
 ) -> dict[str, Value]:
     """The document without its rows; `model` is a list."""
-    return {
-        "schema": "kvcalc.compare/1",
-        "kvcalc_version": __version__,
-        "model": [model_values(model) for model, _ in pairs],
-        "request": dict(asked),
-        "warnings": list(warnings),
-    }
+    return opening("compare", [model_values(model) for model, _ in pairs], dict(asked), warnings)
 
 
 def compare_report(all_of: Sequence[Compared], warnings: Sequence[str], form: Form) -> Report:

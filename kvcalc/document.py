@@ -3,7 +3,7 @@
 Keys never change meaning within `/1`. Integers under a key with `bytes` are bytes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from kvcalc.errors import KvcalcError, nearest, shown
@@ -14,9 +14,20 @@ from kvcalc.request import Request
 from kvcalc.sizing import Group, Size, Textbook
 from kvcalc.version import __version__
 
-__all__ = ["Value", "flat", "kv_values", "model_values", "pick", "size_document"]
+__all__ = ["Value", "flat", "kv_values", "model_values", "opening", "pick", "size_document"]
 
 Value: TypeAlias = "str | int | float | bool | list[Value] | dict[str, Value] | None"
+
+
+def opening(verb: str, model: Value, request: Value, warnings: Sequence[str]) -> dict[str, Value]:
+    """What every document begins with."""
+    return {
+        "schema": f"kvcalc.{verb}/1",
+        "kvcalc_version": __version__,
+        "model": model,
+        "request": request,
+        "warnings": list(warnings),
+    }
 
 
 def size_document(
@@ -29,12 +40,9 @@ def size_document(
     engine: dict[str, Value] | None = None,
 ) -> dict[str, Value]:
     """The document of the default verb; `explain` adds the terms of the sum, `engine` is what an engine reserves."""
+    request = _request(size.request, budget) | _engine_asked(engine)
     document: dict[str, Value] = {
-        "schema": "kvcalc.size/1",
-        "kvcalc_version": __version__,
-        "model": model_values(size.request.facts),
-        "request": _request(size.request, budget) | _engine_asked(engine),
-        "warnings": list(warnings),
+        **opening("size", model_values(size.request.facts), request, warnings),
         "kv": kv_values(size),
         "textbook": _textbook(size),
         "fit": None if fit is None else _fit(fit, size),

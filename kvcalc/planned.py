@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kvcalc.deployment import Start
-from kvcalc.document import Value, model_values
+from kvcalc.document import Value, model_values, opening
 from kvcalc.dtypes import DType
 from kvcalc.overheads import total
 from kvcalc.proposing import Proposal
@@ -13,7 +13,6 @@ from kvcalc.ranking import price
 from kvcalc.reasons import Refused
 from kvcalc.searching import Row
 from kvcalc.serving import Load
-from kvcalc.version import __version__
 
 __all__ = ["Asked", "Line", "cache_name", "command", "plan_document", "rows", "start_of"]
 
@@ -50,11 +49,7 @@ def plan_document(proposal: Proposal, asked: Asked, warnings: Sequence[str]) -> 
     options: list[Value] = [_option(row, proposal, asked) for row in proposal.rows]
     facts = proposal.facts
     return {
-        "schema": "kvcalc.plan/1",
-        "kvcalc_version": __version__,
-        "model": model_values(facts),
-        "request": dict(asked.request),
-        "warnings": list(warnings),
+        **opening("plan", model_values(facts), dict(asked.request), warnings),
         "best": options[0] if options else None,
         "options": options,
         "why_not": None if proposal.why_not is None else _refused(proposal.why_not),

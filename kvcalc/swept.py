@@ -5,7 +5,7 @@ from functools import partial
 from math import prod
 from typing import Literal
 
-from kvcalc.document import Value, model_values
+from kvcalc.document import Value, model_values, opening
 from kvcalc.gridview import (
     WORDS,
     View,
@@ -28,7 +28,6 @@ from kvcalc.report import OVER, Bytes, Cell, Count, Report, Section
 from kvcalc.sized import model_facts
 from kvcalc.sweeping import AXES, Grid, Plane
 from kvcalc.sweeping import Cell as Answer
-from kvcalc.version import __version__
 
 __all__ = ["KEYS", "Form", "rows", "sweep_document", "sweep_report"]
 
@@ -69,13 +68,8 @@ def sweep_document(model: Model, grid: Grid, asked: Mapping[str, Value], warning
     varied: list[list[Value]] = [_once(column) for column in zip(*(plane.names for plane in grid.planes), strict=True)]
     varied.append(_once(context for plane in grid.planes for context in plane.contexts))
     varied.append(_once(batch for plane in grid.planes for batch in plane.batches))
-    return {
-        "schema": "kvcalc.sweep/1",
-        "kvcalc_version": __version__,
-        "model": model_values(model),
-        "request": {**{axis: list(values) for axis, values in zip(AXES, varied, strict=True)}, **asked},
-        "warnings": list(warnings),
-    }
+    request: dict[str, Value] = {axis: list(values) for axis, values in zip(AXES, varied, strict=True)}
+    return opening("sweep", model_values(model), {**request, **asked}, warnings)
 
 
 def _once(values: Iterable[Value]) -> list[Value]:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from kvcalc.charts import amount
-from kvcalc.document import Value, model_values
+from kvcalc.document import Value, model_values, opening
 from kvcalc.fitting import Room
 from kvcalc.hardware import Card
 from kvcalc.model import Recurrent, attention_class
@@ -12,7 +12,6 @@ from kvcalc.sharding import Layout
 from kvcalc.sizing import Size
 from kvcalc.tradeoffs import Comparison, Pair, Prefix, Rig, Times, cache_reads
 from kvcalc.units import Units, format_bytes, format_count, many
-from kvcalc.version import __version__
 
 __all__ = ["Answer", "answer_facts", "tradeoff_document", "tradeoff_report"]
 
@@ -47,11 +46,7 @@ def tradeoff_document(answer: Answer) -> dict[str, Value]:
     found, size = answer.found, answer.size
     seconds = None if found.times is None or found.rig is None else _seconds(found.times, found.rig, size)
     return {
-        "schema": "kvcalc.tradeoff/1",
-        "kvcalc_version": __version__,
-        "model": model_values(found.request.facts),
-        "request": _asked(answer),
-        "warnings": list(answer.warned),
+        **opening("tradeoff", model_values(found.request.facts), _asked(answer), answer.warned),
         "flops": {
             "parameters": found.flops.parameters,
             "per_token_outside_attention": found.flops.linear,

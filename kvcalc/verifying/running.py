@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kvcalc.document import Value, model_values
+from kvcalc.document import Value, model_values, opening
 from kvcalc.launching import launch
 from kvcalc.model import kind
 from kvcalc.report import Bytes, Cell, Report, Section
@@ -15,7 +15,6 @@ from kvcalc.units import many
 from kvcalc.verifying.building import Versions, config_of_file, config_of_model, on_meta
 from kvcalc.verifying.comparing import Comparison, compare
 from kvcalc.verifying.measuring import readings
-from kvcalc.version import __version__
 
 __all__ = ["File", "Verification", "comparisons", "question_of", "verify"]
 
@@ -79,18 +78,15 @@ def verify(request: Request, versions: Versions, file: File | None) -> Verificat
 def document(found: Verification) -> dict[str, Value]:
     """What --json prints."""
     request, last = found.question.request, found.comparisons[-1]
+    asked: dict[str, Value] = {
+        "context": request.context,
+        "batch": request.batch,
+        "encoder_tokens": request.encoder_tokens,
+        "engine": "transformers",
+        "engine_version": found.question.version.name,
+    }
     return {
-        "schema": "kvcalc.verify/1",
-        "kvcalc_version": __version__,
-        "model": model_values(request.facts),
-        "request": {
-            "context": request.context,
-            "batch": request.batch,
-            "encoder_tokens": request.encoder_tokens,
-            "engine": "transformers",
-            "engine_version": found.question.version.name,
-        },
-        "warnings": list(found.warnings),
+        **opening("verify", model_values(request.facts), asked, found.warnings),
         "installed": {"transformers": found.versions.transformers, "torch": found.versions.torch},
         "model_class": found.model_class,
         "configuration": "file" if found.from_file else "facts",
