@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kvcalc.api import fit, load, models, size
+    from kvcalc.core.fitting import Fit
+    from kvcalc.core.model import Model
+    from kvcalc.core.sizing import Size
     from kvcalc.errors import DocumentError, KvcalcError
-    from kvcalc.fitting import Fit
-    from kvcalc.model import Model
-    from kvcalc.sizing import Size
     from kvcalc.version import __version__
 
 __all__ = ["DocumentError", "Fit", "KvcalcError", "Model", "Size", "__version__", "fit", "load", "models", "size"]
@@ -27,9 +27,9 @@ __all__ = ["DocumentError", "Fit", "KvcalcError", "Model", "Size", "__version__"
 _HOMES = {
     **dict.fromkeys(("fit", "load", "models", "size"), "api"),
     **dict.fromkeys(("DocumentError", "KvcalcError"), "errors"),
-    "Fit": "fitting",
-    "Model": "model",
-    "Size": "sizing",
+    "Fit": "core.fitting",
+    "Model": "core.model",
+    "Size": "core.sizing",
     "__version__": "version",
 }
 

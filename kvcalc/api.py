@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from kvcalc import library
+from kvcalc.core.fitting import Budget, Fit, Share
+from kvcalc.core.fitting import fit as fit_budget
+from kvcalc.core.model import Model
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import Size, measure
+from kvcalc.core.units import parse_size
+from kvcalc.core.weights import parse as parse_weights
 from kvcalc.errors import KvcalcError, shown
-from kvcalc.fitting import Budget, Fit, Share
-from kvcalc.fitting import fit as fit_budget
-from kvcalc.model import Model
-from kvcalc.request import ask
-from kvcalc.sizing import Size, measure
-from kvcalc.units import parse_size
-from kvcalc.weights import parse as parse_weights
+from kvcalc.library import loader
 
 __all__ = ["fit", "load", "models", "size"]
 
@@ -24,12 +24,12 @@ def load(source: str) -> Model:
     """
     if not isinstance(source, str):
         raise KvcalcError(f"source: expected the name of a model, got {shown(source)}")
-    return library.load(source)
+    return loader.load(source)
 
 
 def models() -> list[str]:
     """The names of all presets that can be loaded."""
-    return [entry.name for entry in library.entries()]
+    return [entry.name for entry in loader.entries()]
 
 
 def size(

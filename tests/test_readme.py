@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kvcalc.launching import all_engines
+from kvcalc.launch.registry import all_engines
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

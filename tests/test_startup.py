@@ -11,7 +11,7 @@ import pytest
 HEAVY = {
     "rich", "pydantic", "numpy", "importlib.metadata", "importlib.resources", "asyncio", "http", "email",
     "decimal", "fractions",
-    "csv", "difflib", "urllib.request", "kvcalc.render.table", "kvcalc.cli.models", "kvcalc.canonical",
+    "csv", "difflib", "urllib.request", "kvcalc.render.table", "kvcalc.cli.models", "kvcalc.preset.canonical",
 }  # fmt: skip
 OLD_TYPER = tuple(map(int, version("typer").split(".")[:2])) < (
     0,

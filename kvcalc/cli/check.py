@@ -8,13 +8,13 @@ import typer
 from kvcalc.cli import options as o
 from kvcalc.cli.group import BEHIND_DASHES
 from kvcalc.cli.shell import emit, load_model
-from kvcalc.document import Value, pick
+from kvcalc.core.units import parse_size
 from kvcalc.errors import ExitCode, KvcalcError, escape
-from kvcalc.units import parse_size
+from kvcalc.views.document import Value, pick
 
 if TYPE_CHECKING:
     from kvcalc.logs.checks import Log, Wanted
-    from kvcalc.report import Report
+    from kvcalc.views.report import Report
 
 __all__ = ["app"]
 
@@ -67,7 +67,7 @@ def check(
     """Check an engine's start-up log, number by number."""
     output = o.output_of({**ctx.params, "explain": False}, terminal=sys.stdout.isatty())
     found = _check(log, ctx.params, tuple(ctx.meta.get(BEHIND_DASHES) or ()))
-    from kvcalc.checked import check_document, check_report, rows, verdict
+    from kvcalc.views.check import check_document, check_report, rows, verdict
 
     def document() -> dict[str, Value]:
         return check_document("<stdin>" if log == "-" else log, found.checked, found.warnings)
@@ -80,7 +80,7 @@ def check(
 
 
 def _check(log: str, given: o.Given, words: tuple[str, ...]) -> "Log":
-    from kvcalc.launching import log_forms
+    from kvcalc.launch.registry import log_forms
     from kvcalc.logs.checks import check_log
 
     name, _, version = (given["engine"] or "").partition("@")

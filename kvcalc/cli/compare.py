@@ -10,14 +10,14 @@ from kvcalc.cli import options as o
 from kvcalc.cli.grid import answered, grid_of
 from kvcalc.cli.rows import draw, emit_rows
 from kvcalc.cli.shell import check_targets, load_model
-from kvcalc.compared import KEYS, compare_document, compare_report, compared, rows
 from kvcalc.errors import KvcalcError
-from kvcalc.grids import bounded
+from kvcalc.grid.ranges import bounded
+from kvcalc.views.compare import KEYS, compare_document, compare_report, compared, rows
 
 if TYPE_CHECKING:
-    from kvcalc.charts import Chart
-    from kvcalc.report import Report
-    from kvcalc.swept import Form
+    from kvcalc.views.chart import Chart
+    from kvcalc.views.report import Report
+    from kvcalc.views.sweep import Form
 
 __all__ = ["app"]
 
@@ -84,7 +84,7 @@ def compare(
         return compare_report(all_of, warnings, form)
 
     def chart(option: str) -> "Chart":
-        from kvcalc.charting import compare_chart
+        from kvcalc.views.grid_charts import compare_chart
 
         return compare_chart(all_of, option)
 

@@ -4,15 +4,15 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.cli.options import Given
-from kvcalc.model import Model
-from kvcalc.planning import Choice, Need
-from kvcalc.request import Request, ask
-from kvcalc.units import parse_tokens
-from kvcalc.weights import parse as parse_weights
-from kvcalc.weights import weigh
+from kvcalc.core.model import Model
+from kvcalc.core.request import Request, ask
+from kvcalc.core.units import parse_tokens
+from kvcalc.core.weights import parse as parse_weights
+from kvcalc.core.weights import weigh
+from kvcalc.planner.question import Choice, Need
 
 if TYPE_CHECKING:
-    from kvcalc.launching import Launch
+    from kvcalc.launch.command import Launch
 
 __all__ = ["NamedEngine", "choices_of", "encoder_of", "engine_of", "smaller", "words_of"]
 
@@ -32,7 +32,7 @@ class NamedEngine(NamedTuple):
 def engine_of(model: Model, given: Given) -> NamedEngine | None:
     if given["engine"] is None:
         return None
-    from kvcalc.launching import launch
+    from kvcalc.launch.command import launch
 
     started = launch(given["engine"], None)
     stated = started.engine.asked(started.program, started.read, model)

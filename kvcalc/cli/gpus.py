@@ -5,7 +5,11 @@ from typing import Annotated
 
 import typer
 
-from kvcalc.cardlist import (
+from kvcalc.cards.names import catalogue, find_machine, find_one
+from kvcalc.cli import options as o
+from kvcalc.cli.shell import emit
+from kvcalc.errors import KvcalcError
+from kvcalc.views.gpus import (
     SORTS,
     card_document,
     card_report,
@@ -17,10 +21,6 @@ from kvcalc.cardlist import (
     machine_report,
     vendors,
 )
-from kvcalc.cards import catalogue, find_machine, find_one
-from kvcalc.cli import options as o
-from kvcalc.cli.shell import emit
-from kvcalc.errors import KvcalcError
 
 __all__ = ["app"]
 

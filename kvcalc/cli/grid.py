@@ -5,23 +5,23 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvcalc import dtypes
 from kvcalc.cli import options as o
 from kvcalc.cli.question import Posed, budget_of_card, pose
-from kvcalc.document import Value
+from kvcalc.core import dtypes
+from kvcalc.core.fitting import Share, room_of
+from kvcalc.core.fitting import warnings as fit_warnings
+from kvcalc.core.model import Model
+from kvcalc.core.request import Request, ask
+from kvcalc.core.request import warnings as request_warnings
+from kvcalc.core.sizing import Size
+from kvcalc.core.units import parse_integer, parse_size, parse_tokens
 from kvcalc.errors import KvcalcError
-from kvcalc.fitting import Share, room_of
-from kvcalc.fitting import warnings as fit_warnings
-from kvcalc.grids import Parse, bounded, names, numbers
-from kvcalc.model import Model
-from kvcalc.request import Request, ask
-from kvcalc.request import warnings as request_warnings
-from kvcalc.sizing import Size
-from kvcalc.sweeping import Cell, Grid, Plane, Setting
-from kvcalc.units import parse_integer, parse_size, parse_tokens
+from kvcalc.grid.ranges import Parse, bounded, names, numbers
+from kvcalc.grid.sweep import Cell, Grid, Plane, Setting
+from kvcalc.views.document import Value
 
 if TYPE_CHECKING:
-    from kvcalc.launching import Launch
+    from kvcalc.launch.command import Launch
 
 __all__ = ["Swept", "answered", "grid_of"]
 
@@ -138,7 +138,7 @@ def _lists(model: Model, given: o.Given) -> _Lists:
 
 def _cards(text: str, file: str | None) -> list[str]:
     """The cards that are named, as each may be named alone."""
-    from kvcalc.cards import find_all
+    from kvcalc.cards.names import find_all
 
     return [card.name if count is None else f"{count}x{card.name}" for count, card in find_all(text, file=file)]
 
@@ -152,7 +152,7 @@ def _launches(lists: _Lists, behind: Sequence[str] | None) -> "Mapping[Choice, L
     """Each named engine as it is started; None where none is named."""
     if lists.engine is None and behind is None:
         return {None: None}
-    from kvcalc.launching import launch
+    from kvcalc.launch.command import launch
 
     if behind is not None and lists.engine is not None and len(lists.engine) > 1:
         raise KvcalcError("--: flags are those of one engine, and --engine names several", "name one")
@@ -189,7 +189,7 @@ def _said(size: Size, posed: Posed | None, contexts: Sequence[int], batches: Seq
     said = request_warnings(size.request._replace(context=max(contexts), batch=min(batches)))
     if posed is None:
         return said
-    from kvcalc.reserving import reserve
+    from kvcalc.engines.base import reserve
 
     try:
         planned = reserve(posed.engine, posed.question).plan.warnings
@@ -212,7 +212,7 @@ def answered(grids: Iterable[Grid]) -> None:
 
 def _why(plane: Plane, cell: Cell) -> KvcalcError:
     """The reason of an engine with its hint, of which a row has no place."""
-    from kvcalc.reserving import reserve
+    from kvcalc.engines.base import reserve
 
     if plane.setting is not None and plane.setting.engine is not None and plane.setting.question is not None:
         request = plane.setting.question.request._replace(context=cell.context, batch=cell.batch)

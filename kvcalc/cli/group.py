@@ -8,16 +8,19 @@ from typer.core import TyperGroup
 from typer.main import get_command as command_of
 
 from kvcalc.errors import KvcalcError
-from kvcalc.verbs import VERBS
 
-__all__ = ["BEHIND_DASHES", "DEFAULT_VERB", "VERB_MODULES", "ModelOrVerbGroup"]
+__all__ = ["BEHIND_DASHES", "DEFAULT_VERB", "VERBS", "VERB_MODULES", "ModelOrVerbGroup"]
 
 DEFAULT_VERB = "size"
 
 # Where the words behind `--` are found in a context's `meta`: an engine's own command line, which Typer must not read.
 BEHIND_DASHES = "kvcalc.behind_dashes"
 
-# A verb is one word of letters (kvcalc.verbs lists those to come too). Building eleven verbs of 28 options
+# Every verb that the command line has or will have. A verb is one word of letters and a preset's name never is, so that
+# no verb added later can take a model's name away.
+VERBS = ("size", "plan", "sweep", "compare", "simulate", "tradeoff", "check", "verify", "models", "gpus", "preset")
+
+# Building eleven verbs of 28 options
 # would cost a third of the start-up, so only the one that was called is imported.
 VERB_MODULES = {
     "size": "kvcalc.cli.size",

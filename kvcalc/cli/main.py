@@ -7,9 +7,9 @@ from typing import NoReturn
 
 import typer
 
-from kvcalc import library
 from kvcalc.cli.group import VERB_MODULES, ModelOrVerbGroup
 from kvcalc.errors import ExitCode, KvcalcError, escape, nearest
+from kvcalc.library import loader
 from kvcalc.version import __version__
 
 __all__ = ["main"]
@@ -88,7 +88,7 @@ def _usage(error: Exception, arguments: list[str]) -> int:
     model = getattr(getattr(error, "ctx", None), "params", {}).get("model")
     if not verb and isinstance(model, str) and model != "-":
         try:
-            library.locate(model)  # `kvcalc plna llama3-8b`: the mistake is the first word, not the second
+            loader.locate(model)  # `kvcalc plna llama3-8b`: the mistake is the first word, not the second
         except KvcalcError as unknown:
             close = nearest(model, VERB_MODULES)
             return _fail(unknown.message, f"did you mean the command {close[0]}?" if close else unknown.hint)

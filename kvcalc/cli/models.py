@@ -7,9 +7,13 @@ from typing import Annotated
 
 import typer
 
-from kvcalc import library
-from kvcalc.canonical import canonical_text
-from kvcalc.catalogue import (
+from kvcalc.cli import options as o
+from kvcalc.cli.shell import emit, standard_input, write
+from kvcalc.errors import ExitCode, KvcalcError, Problem, escape, shown
+from kvcalc.library import loader
+from kvcalc.preset.canonical import canonical_text
+from kvcalc.preset.yaml_file import parse, read_bytes
+from kvcalc.views.models import (
     ATTENTION,
     listing,
     listing_document,
@@ -18,10 +22,6 @@ from kvcalc.catalogue import (
     model_document,
     model_report,
 )
-from kvcalc.cli import options as o
-from kvcalc.cli.shell import emit, standard_input, write
-from kvcalc.errors import ExitCode, KvcalcError, Problem, escape, shown
-from kvcalc.yamlfile import parse, read_bytes
 
 __all__ = ["app"]
 
@@ -80,10 +80,10 @@ def models(
     if output.form == "yaml":
         if name is None:
             raise KvcalcError("--format: yaml shows one preset, so it needs its NAME")
-        write(canonical_text(library.mapping_at(name)))
+        write(canonical_text(loader.mapping_at(name)))
         return
     if name is not None:
-        model = library.load(name)
+        model = loader.load(name)
         emit(output, lambda: model_document(model), lambda: model_report(model), headline=lambda _: model.origin)
         return
     found = listing(family, attention)
@@ -102,10 +102,10 @@ def _check(source: str) -> int:
     """Check a file, each preset of a folder, or standard input; the worst outcome counts."""
     if source == "-":
         content = standard_input()
-        return _told("<stdin>", library.check_text(content, "<stdin>"), content)
+        return _told("<stdin>", loader.check_text(content, "<stdin>"), content)
     statuses = []
-    for path in library.to_check(source):
-        problems = library.check(path)
+    for path in loader.to_check(source):
+        problems = loader.check(path)
         statuses.append(_told(path, problems, b"" if problems else read_bytes(path)))
     return max(statuses)
 
@@ -128,7 +128,7 @@ def _advice(path: str, content: bytes) -> list[str]:
     if path[:1] == "<":  # standard input has no name, and cannot be read again
         return found
     stem = os.path.splitext(os.path.basename(path))[0]
-    fault = library.name_fault(stem)
+    fault = loader.name_fault(stem)
     if fault:
         found.append(f"{fault}, got {shown(stem)}")
     lines = [line for line in content.decode().splitlines() if not line.startswith("#")]

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from kvcalc import dtypes
+from kvcalc.core import dtypes
+from kvcalc.core.fitting import Budget, Share
+from kvcalc.core.model import Model
+from kvcalc.core.request import Request, ask
+from kvcalc.core.units import Units, parse_integer, parse_size, parse_tokens
+from kvcalc.core.weights import parse as parse_weights
 from kvcalc.errors import KvcalcError, nearest, shown
-from kvcalc.fitting import Budget, Share
-from kvcalc.model import Model
-from kvcalc.request import Request, ask
-from kvcalc.units import Units, parse_integer, parse_size, parse_tokens
-from kvcalc.weights import parse as parse_weights
 
 if TYPE_CHECKING:
-    from kvcalc.hardware import Card
+    from kvcalc.core.card import Card
 
 __all__ = [
     "FORMATS",
@@ -37,7 +37,7 @@ _MOST_GPUS = 65536
 
 
 def complete_models(incomplete: str) -> list[str]:
-    from kvcalc.library import entries
+    from kvcalc.library.loader import entries
 
     return [entry.name for entry in entries() if entry.name.startswith(incomplete.lower())]
 
@@ -51,7 +51,7 @@ def complete_weights(incomplete: str) -> list[str]:
 
 
 def complete_engines(incomplete: str) -> list[str]:
-    from kvcalc.launching import all_engines
+    from kvcalc.launch.registry import all_engines
 
     return [engine.name for engine in all_engines() if engine.name.startswith(incomplete.lower())]
 
@@ -66,7 +66,7 @@ def complete_gpus(incomplete: str) -> list[str]:
 
 
 def complete_gpu_names(incomplete: str) -> list[str]:
-    from kvcalc.cards import names
+    from kvcalc.cards.names import names
 
     return [name for name in names() if name.lower().startswith(incomplete.lower())]
 
@@ -238,7 +238,7 @@ def card_of(given: Given) -> "tuple[int | None, Card | None]":
         if given.get("gpu_file") is not None:
             raise KvcalcError("--gpu-file: has no effect without --gpu", "add --gpu NAME, a card of that file")
         return None, None
-    from kvcalc.cards import find
+    from kvcalc.cards.names import find
 
     return find(given["gpu"], file=given.get("gpu_file"))
 

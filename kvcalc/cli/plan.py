@@ -7,11 +7,11 @@ import typer
 
 from kvcalc.cli import options as o
 from kvcalc.cli.shell import emit, load_model
-from kvcalc.document import Value
 from kvcalc.errors import ExitCode
+from kvcalc.views.document import Value
 
 if TYPE_CHECKING:
-    from kvcalc.report import Report
+    from kvcalc.views.report import Report
 
 __all__ = ["app"]
 
@@ -104,7 +104,7 @@ def plan(
     given = ctx.params
     how = o.output_of({**given, "explain": False}, terminal=sys.stdout.isatty())
     from kvcalc.cli.planning import planned
-    from kvcalc.planned import plan_document, rows
+    from kvcalc.views.plan import plan_document, rows
 
     found = planned(load_model(model, assume_dense=assume_dense), given)
 
@@ -112,7 +112,7 @@ def plan(
         return plan_document(found.proposal, found.asked, found.warnings)
 
     def report() -> "Report":
-        from kvcalc.telling import plan_report
+        from kvcalc.views.plan_words import plan_report
 
         return plan_report(found.proposal, found.asked, found.warnings)
 

@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.cli.formats import NamedEngine, choices_of, encoder_of, engine_of, smaller, words_of
 from kvcalc.cli.options import Given, context_of
-from kvcalc.deployment import Start
-from kvcalc.document import Value
+from kvcalc.commands.deployment import Start
+from kvcalc.core.card import Card
+from kvcalc.core.fitting import Share
+from kvcalc.core.fitting import warnings as fit_warnings
+from kvcalc.core.model import Model
+from kvcalc.core.request import ask
+from kvcalc.core.request import warnings as request_warnings
+from kvcalc.core.sharding import Layout
+from kvcalc.core.units import ceil_div, format_bytes, many, parse_integer, parse_size, parse_tokens
 from kvcalc.errors import KvcalcError, shown
-from kvcalc.fitting import Share
-from kvcalc.fitting import warnings as fit_warnings
-from kvcalc.hardware import Card
-from kvcalc.model import Model
-from kvcalc.overheads import NAMES
-from kvcalc.planned import Asked, Line
-from kvcalc.planning import Choice, Filling, Need, Offer, Plain
-from kvcalc.proposing import Proposal, propose
-from kvcalc.request import ask
-from kvcalc.request import warnings as request_warnings
-from kvcalc.searching import Row, Search
-from kvcalc.sharding import Layout
-from kvcalc.spreading import spreads
-from kvcalc.units import ceil_div, format_bytes, many, parse_integer, parse_size, parse_tokens
-from kvcalc.workload import Length, Lengths, lengths
+from kvcalc.perf.workload import Length, Lengths, lengths
+from kvcalc.planner.overheads import NAMES
+from kvcalc.planner.proposal import Proposal, propose
+from kvcalc.planner.question import Choice, Filling, Need, Offer, Plain
+from kvcalc.planner.replica import spreads
+from kvcalc.planner.search import Row, Search
+from kvcalc.views.document import Value
+from kvcalc.views.plan import Asked, Line
 
 if TYPE_CHECKING:
-    from kvcalc.launching import Written
-    from kvcalc.reserving import Engine
+    from kvcalc.engines.base import Engine
+    from kvcalc.launch.write import Written
 
 __all__ = ["Planned", "planned"]
 
@@ -63,7 +63,7 @@ def planned(model: Model, given: Given) -> Planned:
     if engine is None:
         filling = Plain(share or (Share(1, 1) if given["vram"] is not None else _CARD_SHARE), prefix)
     else:
-        from kvcalc.holding import Engaged
+        from kvcalc.planner.engine_fit import Engaged
 
         filling = Engaged(engine.started.engine, engine.started.version, engine.knobs, share, prefix)
     pinned = _pinned(given)
@@ -159,7 +159,7 @@ def _pinned(given: Given) -> Layout:
 
 def _offers(given: Given) -> tuple[list[Offer], str]:
     """The cards to choose from, and a note where nobody named one."""
-    from kvcalc.cards import all_cards, find_all
+    from kvcalc.cards.names import all_cards, find_all
 
     file = given["gpu_file"]
     if given["vram"] is not None:
@@ -256,13 +256,14 @@ def _starter(engine: NamedEngine | None, need: Need, prefix: int) -> Callable[[R
     kept: dict[tuple[str, Share | None], Callable[[Row], str | None]] = {}
 
     def starts(row: Row, start: Start) -> dict[str, Line]:
-        from kvcalc.launching import all_engines, commands_for
+        from kvcalc.launch.registry import all_engines
+        from kvcalc.launch.write import commands_for
 
         if engine is not None:
             name = engine.started.engine.name
             written = commands_for(start).get(name)  # a library such as transformers is no server to start
             return {} if written is None else {name: Line(_joined(written), written.servers)}
-        from kvcalc.startable import lacking, same_share
+        from kvcalc.planner.startable import lacking, same_share
 
         def share(each: "Engine") -> Share | None:
             if start.utilization is not None or not row.card.name:  # a size that was given leaves no room outside

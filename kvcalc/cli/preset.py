@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from kvcalc import library
-from kvcalc.canonical import canonical_text
 from kvcalc.cli import options as o
 from kvcalc.cli.shell import standard_input, write
+from kvcalc.library import loader
+from kvcalc.preset.canonical import canonical_text
 
 __all__ = ["app"]
 
@@ -28,7 +28,7 @@ def preset(
 ) -> None:
     """Turn a model file into a YAML preset on standard output."""
     if source == "-":
-        mapping = library.mapping_of_text(standard_input(), "<stdin>", assume_dense=assume_dense)
+        mapping = loader.mapping_of_text(standard_input(), "<stdin>", assume_dense=assume_dense)
     else:
-        mapping = library.mapping_at(source, assume_dense=assume_dense)
+        mapping = loader.mapping_at(source, assume_dense=assume_dense)
     write(canonical_text(mapping))

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.cli.options import Given, budget_of, card_of, layout_of, request_of
 from kvcalc.cli.shell import load_model, standard_input
-from kvcalc.document import Value
+from kvcalc.core.fitting import Budget, Fit, Holding, Share
+from kvcalc.core.sizing import Size, measure
+from kvcalc.core.units import parse_integer
 from kvcalc.errors import KvcalcError
-from kvcalc.fitting import Budget, Fit, Holding, Share
-from kvcalc.sizing import Size, measure
-from kvcalc.units import parse_integer
+from kvcalc.views.document import Value
 
 if TYPE_CHECKING:
-    from kvcalc.launching import Launch
-    from kvcalc.model import Model
-    from kvcalc.report import EnginePart
-    from kvcalc.reserving import Asked as Stated
-    from kvcalc.reserving import Engine, Question, Reservation
+    from kvcalc.core.model import Model
+    from kvcalc.engines.base import Asked as Stated
+    from kvcalc.engines.base import Engine, Question, Reservation
+    from kvcalc.launch.command import Launch
+    from kvcalc.views.report import EnginePart
 
 __all__ = ["Asked", "Posed", "asked_of", "budget_of_card", "pose", "question_of"]
 
@@ -86,7 +86,7 @@ class Asked(NamedTuple):
     def holding(self) -> Holding | None:
         if self.reservation is None:
             return None
-        from kvcalc.reserving import holding
+        from kvcalc.engines.base import holding
 
         return holding(self.reservation)
 
@@ -103,7 +103,7 @@ class Asked(NamedTuple):
         length = capacity(max(fitted.room.kv_budget, 0)).values["max_model_len"]
         if not isinstance(length, int) or length >= request.context:
             return None
-        from kvcalc.reserving import reserve
+        from kvcalc.engines.base import reserve
 
         size = measure(request._replace(context=length))
         question = self.posed.question._replace(request=size.request, placement=size.placement).counted()
@@ -115,7 +115,7 @@ class Asked(NamedTuple):
         """The `engine` object of the JSON, with what it counts where a budget was fitted."""
         if self.reservation is None:
             return None
-        from kvcalc.reserved import engine_values
+        from kvcalc.views.engine import engine_values
 
         return engine_values(self.reservation, fitted)
 
@@ -123,7 +123,7 @@ class Asked(NamedTuple):
         """The engine's part of the report."""
         if self.reservation is None:
             return None
-        from kvcalc.reserved import engine_part
+        from kvcalc.views.engine import engine_part
 
         return engine_part(self.reservation, fitted)
 
@@ -140,7 +140,7 @@ def question_of(source: str | None, behind: Sequence[str] | None, given: Given) 
     if given["engine"] is None and behind is None:
         return asked_of(_load(source, given), given)
 
-    from kvcalc.launching import launch  # engines are not what a short question asks about
+    from kvcalc.launch.command import launch  # engines are not what a short question asks about
 
     started = launch(given["engine"], behind, partial(_pasted, source))
     model = _load(source, given) if source is not None or behind is None else _named_model(started, given)
@@ -152,7 +152,7 @@ def asked_of(model: "Model", given: Given, started: "Launch | None" = None) -> A
     size, posed = pose(model, given, started)
     if posed is None:
         return Asked(size)
-    from kvcalc.reserving import reserve
+    from kvcalc.engines.base import reserve
 
     return Asked(size, posed, reserve(posed.engine, posed.question))
 
@@ -163,7 +163,7 @@ def pose(model: "Model", given: Given, started: "Launch | None") -> tuple[Size, 
         if given.get("block_size") is not None:
             raise KvcalcError("--block-size: the exact size has no blocks", "name the engine that has: --engine vllm")
         return measure(request_of(model, given)), None
-    from kvcalc.reserving import Question
+    from kvcalc.engines.base import Question
 
     engine = started.engine
     stated = engine.asked(started.program, started.read._replace(memory=_memory(given)), model)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kvcalc.cli.options import Output
 from kvcalc.cli.shell import emit, save, write
-from kvcalc.document import Value
 from kvcalc.errors import ExitCode, escape
+from kvcalc.views.document import Value
 
 if TYPE_CHECKING:
-    from kvcalc.charts import Chart
-    from kvcalc.report import Report
+    from kvcalc.views.chart import Chart
+    from kvcalc.views.report import Report
 
 __all__ = ["STREAMED", "draw", "emit_rows", "watched"]
 

@@ -5,15 +5,15 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kvcalc import library
 from kvcalc.cli.options import Output
-from kvcalc.document import Value, pick
+from kvcalc.core.model import Model
 from kvcalc.errors import KvcalcError, escape, shown, shown_path
-from kvcalc.model import Model
-from kvcalc.yamlfile import MOST_FILE_BYTES
+from kvcalc.library import loader
+from kvcalc.preset.yaml_file import MOST_FILE_BYTES
+from kvcalc.views.document import Value, pick
 
 if TYPE_CHECKING:
-    from kvcalc.report import Report
+    from kvcalc.views.report import Report
 
 __all__ = ["check_targets", "emit", "load_model", "save", "standard_input", "write"]
 
@@ -21,8 +21,8 @@ __all__ = ["check_targets", "emit", "load_model", "save", "standard_input", "wri
 def load_model(source: str, *, assume_dense: bool = False) -> Model:
     """The model that a MODEL argument names; `-` is a preset or a config.json on standard input."""
     if source != "-":
-        return library.load(source, assume_dense=assume_dense)
-    return library.load_text(standard_input(), "<stdin>", assume_dense=assume_dense)
+        return loader.load(source, assume_dense=assume_dense)
+    return loader.load_text(standard_input(), "<stdin>", assume_dense=assume_dense)
 
 
 def standard_input(expected: str = "a preset or a config.json") -> bytes:

@@ -9,14 +9,14 @@ from kvcalc.cli import options as o
 from kvcalc.cli.group import BEHIND_DASHES
 from kvcalc.cli.question import question_of
 from kvcalc.cli.shell import emit
-from kvcalc.document import Value, pick, size_document
+from kvcalc.core.fitting import fit
+from kvcalc.core.fitting import warnings as fit_warnings
+from kvcalc.core.request import warnings
 from kvcalc.errors import ExitCode
-from kvcalc.fitting import fit
-from kvcalc.fitting import warnings as fit_warnings
-from kvcalc.request import warnings
+from kvcalc.views.document import Value, pick, size_document
 
 if TYPE_CHECKING:
-    from kvcalc.report import Report
+    from kvcalc.views.report import Report
 
 __all__ = ["app"]
 
@@ -76,7 +76,7 @@ def size(
         return size_document(asked.size, budget, fitted, said, explain=explain, engine=asked.engine_values(fitted))
 
     def report() -> "Report":
-        from kvcalc.sized import size_report  # --quiet, --get and --json need no words
+        from kvcalc.views.size import size_report  # --quiet, --get and --json need no words
 
         return size_report(asked.size, fitted, said, explain=explain, engine=asked.engine_part(fitted))
 

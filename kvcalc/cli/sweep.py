@@ -11,15 +11,15 @@ from kvcalc.cli.grid import answered, grid_of
 from kvcalc.cli.group import BEHIND_DASHES
 from kvcalc.cli.rows import STREAMED, draw, emit_rows, watched
 from kvcalc.cli.shell import check_targets, load_model
-from kvcalc.swept import KEYS, rows, sweep_document, sweep_report
+from kvcalc.views.sweep import KEYS, rows, sweep_document, sweep_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kvcalc.charts import Chart
-    from kvcalc.report import Report
-    from kvcalc.sweeping import Cell, Plane
-    from kvcalc.swept import Form
+    from kvcalc.grid.sweep import Cell, Plane
+    from kvcalc.views.chart import Chart
+    from kvcalc.views.report import Report
+    from kvcalc.views.sweep import Form
 
 __all__ = ["app"]
 
@@ -73,7 +73,7 @@ def sweep(
         return sweep_report(loaded, grid, answers, warnings, form)
 
     def chart(option: str) -> "Chart":
-        from kvcalc.charting import sweep_chart
+        from kvcalc.views.grid_charts import sweep_chart
 
         return sweep_chart(loaded, grid, answers, option)
 

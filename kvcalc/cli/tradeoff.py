@@ -8,20 +8,20 @@ import typer
 
 from kvcalc.cli import options as o
 from kvcalc.cli.shell import check_targets, emit, load_model, save
-from kvcalc.document import Value, pick
+from kvcalc.core.model import Model
+from kvcalc.core.units import parse_count, parse_tokens
 from kvcalc.errors import KvcalcError, shown
-from kvcalc.model import Model
-from kvcalc.units import parse_count, parse_tokens
+from kvcalc.views.document import Value, pick
 
 if TYPE_CHECKING:
-    from kvcalc.dtypes import DType
-    from kvcalc.fitting import Room
-    from kvcalc.hardware import Card
-    from kvcalc.report import Report
-    from kvcalc.request import Request
-    from kvcalc.sizing import Size
-    from kvcalc.traded import Answer
-    from kvcalc.tradeoffs import Rig
+    from kvcalc.core.card import Card
+    from kvcalc.core.dtypes import DType
+    from kvcalc.core.fitting import Room
+    from kvcalc.core.request import Request
+    from kvcalc.core.sizing import Size
+    from kvcalc.perf.tradeoff import Rig
+    from kvcalc.views.report import Report
+    from kvcalc.views.tradeoff import Answer
 
 __all__ = ["app"]
 
@@ -87,11 +87,11 @@ def tradeoff(
     output = o.output_of({**given, "explain": False}, terminal=sys.stdout.isatty())
     check_targets({"--svg": svg}, [model, gpu_file])
     answer = _answer(load_model(model, assume_dense=assume_dense), given)
-    from kvcalc.traded import tradeoff_document, tradeoff_report
+    from kvcalc.views.tradeoff import tradeoff_document, tradeoff_report
 
     if svg is not None:
         from kvcalc.render.svg import render
-        from kvcalc.tradecurve import tradeoff_chart
+        from kvcalc.views.tradeoff_curve import tradeoff_chart
 
         save(svg, render(tradeoff_chart(answer), output.units), "--svg")
 
@@ -105,12 +105,12 @@ def tradeoff(
 
 
 def _answer(model: Model, given: o.Given) -> "Answer":
-    from kvcalc.flops import count
-    from kvcalc.links import parse_links
-    from kvcalc.request import warnings
-    from kvcalc.sizing import measure
-    from kvcalc.traded import Answer
-    from kvcalc.tradeoffs import compare
+    from kvcalc.core.request import warnings
+    from kvcalc.core.sizing import measure
+    from kvcalc.perf.flops import count
+    from kvcalc.perf.links import parse_links
+    from kvcalc.perf.tradeoff import compare
+    from kvcalc.views.tradeoff import Answer
 
     links = parse_links(given["link"])
     _, card = o.card_of(given)
@@ -135,7 +135,7 @@ def _answer(model: Model, given: o.Given) -> "Answer":
 def _room(size: "Size", given: o.Given) -> "Room":
     """The memory of each GPU, as the default verb reckons it."""
     from kvcalc.cli.question import budget_of_card
-    from kvcalc.fitting import room_of
+    from kvcalc.core.fitting import room_of
 
     unsaid = dict.fromkeys(("vram", "kv_memory", "utilization", "overhead"))
     budget = budget_of_card(o.budget_of({**given, **unsaid}))
@@ -179,12 +179,12 @@ def _lengths(given: o.Given, context: int) -> tuple[int, int]:
 
 def _rig(card: "Card", request: "Request", used: int, given: o.Given) -> "Rig":
     """The replica: rates of the card, and the weights that one pass reads."""
-    from kvcalc.demands import machine_of
-    from kvcalc.fitting import Share
-    from kvcalc.roofline import Shares
-    from kvcalc.sharding import Layout
-    from kvcalc.tradeoffs import Rig
-    from kvcalc.weights import parse, weigh
+    from kvcalc.core.fitting import Share
+    from kvcalc.core.sharding import Layout
+    from kvcalc.core.weights import parse, weigh
+    from kvcalc.perf.demand import machine_of
+    from kvcalc.perf.roofline import Shares
+    from kvcalc.perf.tradeoff import Rig
 
     model, tp = request.facts, request.layout.tp
     weights = "auto" if given["weights"] is None else parse(given["weights"], "--weights")

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kvcalc import library
 from kvcalc.cli import options as o
 from kvcalc.cli.shell import emit, standard_input
-from kvcalc.document import pick
 from kvcalc.errors import ExitCode
-from kvcalc.locating import ModelFile, locate
+from kvcalc.library import loader
+from kvcalc.library.locate import ModelFile, locate
+from kvcalc.views.document import pick
 
 if TYPE_CHECKING:
-    from kvcalc.model import Model
+    from kvcalc.core.model import Model
     from kvcalc.verifying.running import File
 
 __all__ = ["app"]
@@ -68,9 +68,9 @@ def _loaded(source: str, *, assume_dense: bool) -> "tuple[Model, File | None]":
 
     if source == "-":
         content = standard_input()
-        facts = library.load_text(content, "<stdin>", assume_dense=assume_dense)
+        facts = loader.load_text(content, "<stdin>", assume_dense=assume_dense)
         return facts, File(jsonfile.parse_object(content, "<stdin>"), "<stdin>") if files.is_config(content) else None
-    facts = library.load(source, assume_dense=assume_dense)
+    facts = loader.load(source, assume_dense=assume_dense)
     match locate(source):
         case ModelFile(path=path) if not path.endswith(".gguf"):
             path = os.path.join(path, files.CONFIG) if os.path.isdir(path) else path

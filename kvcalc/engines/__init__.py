@@ -1,4 +1,4 @@
-"""The engines, one module each with a value ENGINE. Modules that begin with an underscore are parts of others.
+"""The engines, a folder each with a value ENGINE in `engine.py`.
 
-Nothing lists them: a module in this folder is an engine that the command line, the answers and the README find.
+Nothing lists them: a folder here is an engine that the command line, the answers and the README find.
 """

@@ -3,18 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
-from kvcalc import library
-from kvcalc.checking import Checked, check
+from kvcalc.commands.flags import read_flags
+from kvcalc.commands.versions import parse, pick
+from kvcalc.core.card import Card
+from kvcalc.core.model import Model
+from kvcalc.engines.log_form import Run, Said, Spoken
 from kvcalc.errors import KvcalcError, shown
-from kvcalc.flags import read_flags
-from kvcalc.hardware import Card
-from kvcalc.logform import Run, Said, Spoken
+from kvcalc.library import loader
+from kvcalc.logs.compare import Checked, check
 from kvcalc.logs.naming import preset_of
 from kvcalc.logs.runs import marks_of, runs_of
 from kvcalc.logs.text import marked_lines
-from kvcalc.model import Model
-from kvcalc.preset import model_from_preset
-from kvcalc.versions import parse, pick
+from kvcalc.preset.mapping import model_from_preset
 
 __all__ = ["Log", "Wanted", "check_log"]
 
@@ -69,7 +69,7 @@ def _named(names: tuple[str, ...]) -> tuple[Model, str | None]:
     if found is not None:
         entry, name = found
         note = None if name.lower() == entry.name else f"{shown(name)} is taken for {entry.name}"
-        return library.load_entry(entry), note
+        return loader.load_entry(entry), note
     if names:
         raise KvcalcError(f"no preset is called {shown(names[0])}", "say which model it is: --model MODEL")
     raise KvcalcError("the log does not name the model", "say which it is: --model MODEL")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kvcalc.errors import KvcalcError
-from kvcalc.finding import Entry, entries, find, find_hub_id
-from kvcalc.yamlfile import read_bytes
+from kvcalc.library.index import Entry, entries, find, find_hub_id
+from kvcalc.preset.yaml_file import read_bytes
 
 __all__ = ["preset_of"]
 

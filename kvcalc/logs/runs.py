@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kvcalc.logform import Found, Line, Run, Spoken, key_values
+from kvcalc.engines.log_form import Found, Line, Run, Spoken, key_values
 from kvcalc.logs.text import MOST_LINES, MarkedLine, Marks
 
 __all__ = ["Reading", "marks_of", "runs_of"]

@@ -8,8 +8,8 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 
-from kvcalc.report import OVER, Cell, Count, Gauge, Report, Section
-from kvcalc.units import Units, format_bytes
+from kvcalc.core.units import Units, format_bytes
+from kvcalc.views.report import OVER, Cell, Count, Gauge, Report, Section
 
 __all__ = ["cell_texts", "render"]
 

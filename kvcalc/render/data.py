@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from kvcalc.document import Value, flat
+from kvcalc.views.document import Value, flat
 
 __all__ = ["as_csv", "as_json", "csv_lines", "json_lines", "raw"]
 

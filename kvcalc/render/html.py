@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape as escape_xml
 
-from kvcalc.charts import Chart
+from kvcalc.core.units import Units, format_bytes
 from kvcalc.errors import escape
 from kvcalc.render import svg
-from kvcalc.report import Bytes, Cell, Count, Gauge, Report, Section, without_gauges
-from kvcalc.units import Units, format_bytes
 from kvcalc.version import __version__
+from kvcalc.views.chart import Chart
+from kvcalc.views.report import Bytes, Cell, Count, Gauge, Report, Section, without_gauges
 
 __all__ = ["render"]
 

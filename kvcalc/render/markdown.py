@@ -1,7 +1,7 @@
 """Markdown tables, for issues and capacity tickets."""
 
-from kvcalc.report import Bytes, Cell, Count, Gauge, Report, Section, without_gauges
-from kvcalc.units import Units, format_bytes
+from kvcalc.core.units import Units, format_bytes
+from kvcalc.views.report import Bytes, Cell, Count, Gauge, Report, Section, without_gauges
 
 __all__ = ["render"]
 

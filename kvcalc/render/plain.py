@@ -2,8 +2,8 @@
 
 from functools import lru_cache
 
-from kvcalc.report import Bytes, Cell, Count, Report, Section, without_gauges
-from kvcalc.units import Units, format_bytes
+from kvcalc.core.units import Units, format_bytes
+from kvcalc.views.report import Bytes, Cell, Count, Report, Section, without_gauges
 
 __all__ = ["render"]
 

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from kvcalc.charts import (
+from kvcalc.core.units import Units
+from kvcalc.render.drawing import COLOURS, DASHES, apart, marker, px, rule, safe, short, style, text_at
+from kvcalc.views.chart import (
     Axis,
     Bar,
     Bars,
@@ -25,8 +27,6 @@ from kvcalc.charts import (
     position,
     ticks,
 )
-from kvcalc.render.drawing import COLOURS, DASHES, apart, marker, px, rule, safe, short, style, text_at
-from kvcalc.units import Units
 
 __all__ = ["render"]
 

@@ -13,9 +13,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from kvcalc.core.units import Units
 from kvcalc.render.columns import cell_texts
-from kvcalc.report import Bytes, Cell, Part, Report, Section
-from kvcalc.units import Units
+from kvcalc.views.report import Bytes, Cell, Part, Report, Section
 
 __all__ = ["console_for", "render"]
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvcalc.model import Attention, Layer, Shared
-from kvcalc.preset import model_from_preset
+from kvcalc.core.model import Attention, Layer, Shared
+from kvcalc.preset.mapping import model_from_preset
 from kvcalc.sources import projections
 from kvcalc.sources.projections import Described, Heads, Placed, Words
 from kvcalc.sources.safetensors import Tensor

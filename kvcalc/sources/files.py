@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError, escape
+from kvcalc.preset.yaml_file import read_bytes
 from kvcalc.sources import jsonfile
 from kvcalc.sources.faults import GGUF_MAGIC, fault, unreadable
-from kvcalc.yamlfile import read_bytes
 
 __all__ = ["CONFIG", "Described", "is_config", "is_model_file", "preset_of_config", "preset_of_path"]
 

@@ -5,8 +5,8 @@ import math
 from collections.abc import Mapping
 
 from kvcalc.errors import KvcalcError, Problem, escape, shown
+from kvcalc.preset.yaml_file import read_bytes
 from kvcalc.sources.faults import disguise
-from kvcalc.yamlfile import read_bytes
 
 __all__ = ["MOST_JSON_BYTES", "parse_object", "read_object"]
 

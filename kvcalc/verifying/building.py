@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from kvcalc.commands.versions import parse
+from kvcalc.core.model import Model
 from kvcalc.errors import KvcalcError, escape, shown
-from kvcalc.model import Model
-from kvcalc.preset import model_from_preset
+from kvcalc.preset.mapping import model_from_preset
 from kvcalc.sources.config.language import language_part
 from kvcalc.sources.config.reader import preset_from_config
 from kvcalc.verifying.expressing import READ_ONCE, RESTATED, class_type, config_of
-from kvcalc.versions import parse
 
 __all__ = ["Versions", "attempt", "config_of_file", "config_of_model", "installed", "on_meta"]
 

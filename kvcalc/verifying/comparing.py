@@ -4,9 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, assert_never
 
-from kvcalc.explain import cache_name
-from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
-from kvcalc.reserving import Plan, Question, held
+from kvcalc.core.explain import cache_name
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
+from kvcalc.engines.base import Plan, Question, held
 from kvcalc.verifying.measuring import Reading
 
 __all__ = ["Comparison", "Row", "compare"]

@@ -7,8 +7,8 @@ as a size.
 
 from collections.abc import Mapping
 
+from kvcalc.core.model import Model
 from kvcalc.errors import KvcalcError
-from kvcalc.model import Model
 from kvcalc.verifying import facts as f
 from kvcalc.verifying import state_facts as s
 from kvcalc.verifying.facts import Facts, Setter

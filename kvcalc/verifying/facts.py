@@ -7,8 +7,8 @@ number stands for all layers the first speaks for them: what that does not say s
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
 from kvcalc.errors import KvcalcError
-from kvcalc.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
 
 __all__ = [
     "Facts",

@@ -3,18 +3,18 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kvcalc.document import Value, model_values, opening
-from kvcalc.launching import launch
-from kvcalc.model import kind
-from kvcalc.report import Bytes, Cell, Report, Section
-from kvcalc.request import Request, warnings
-from kvcalc.reserving import Question, reserve
-from kvcalc.sized import model_facts
-from kvcalc.sizing import measure
-from kvcalc.units import many
+from kvcalc.core.model import kind
+from kvcalc.core.request import Request, warnings
+from kvcalc.core.sizing import measure
+from kvcalc.core.units import many
+from kvcalc.engines.base import Question, reserve
+from kvcalc.launch.command import launch
 from kvcalc.verifying.building import Versions, config_of_file, config_of_model, on_meta
 from kvcalc.verifying.comparing import Comparison, compare
 from kvcalc.verifying.measuring import readings
+from kvcalc.views.document import Value, model_values, opening
+from kvcalc.views.report import Bytes, Cell, Report, Section
+from kvcalc.views.size import model_facts
 
 __all__ = ["File", "Verification", "comparisons", "question_of", "verify"]
 

@@ -1,7 +1,7 @@
 """What a model's recurrent layers are, in the names that published configurations have for it. See `facts`."""
 
+from kvcalc.core.model import Model, Recurrent
 from kvcalc.errors import KvcalcError
-from kvcalc.model import Model, Recurrent
 from kvcalc.verifying.facts import Facts, first, heads, words
 
 __all__ = [

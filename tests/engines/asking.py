@@ -3,12 +3,12 @@
 import shlex
 from typing import Any
 
-from kvcalc import library
-from kvcalc.launching import launch
-from kvcalc.preset import model_from_preset
-from kvcalc.request import ask
-from kvcalc.reserving import Capacity, Question, Reservation, reserve
-from kvcalc.sizing import measure
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
+from kvcalc.engines.base import Capacity, Question, Reservation, reserve
+from kvcalc.launch.command import launch
+from kvcalc.library import loader
+from kvcalc.preset.mapping import model_from_preset
 
 __all__ = ["counted", "reservation"]
 
@@ -16,7 +16,7 @@ __all__ = ["counted", "reservation"]
 def reservation(preset: str | dict[str, Any], engine: str, flags: str = "", **options: Any) -> Reservation:
     """An engine's answer about a preset, by name or as a mapping. Flags that are not known fail the test."""
     if isinstance(preset, str):
-        model = library.load(preset)
+        model = loader.load(preset)
     else:
         loaded, problems = model_from_preset(preset, "test-1")
         assert loaded is not None, problems

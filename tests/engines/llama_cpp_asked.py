@@ -1,12 +1,12 @@
 """How the tests of llama.cpp ask: a model and a command line, as the command line of kvcalc takes them apart."""
 
-from kvcalc.engines.llama_cpp import ENGINE
-from kvcalc.launching import launch
-from kvcalc.model import Model
-from kvcalc.preset import model_from_preset
-from kvcalc.request import ask
-from kvcalc.reserving import Question, Reservation, reserve
-from kvcalc.sizing import measure
+from kvcalc.core.model import Model
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
+from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.llama_cpp.engine import ENGINE
+from kvcalc.launch.command import launch
+from kvcalc.preset.mapping import model_from_preset
 
 
 def question_of(model: Model, command: str, build: str = "", **options: object) -> Question:

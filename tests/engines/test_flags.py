@@ -2,9 +2,9 @@
 
 import pytest
 
+from kvcalc.commands.flags import Flag, Flags, read_flags, word
+from kvcalc.core.units import parse_integer
 from kvcalc.errors import KvcalcError
-from kvcalc.flags import Flag, Flags, read_flags, word
-from kvcalc.units import parse_integer
 
 FLAGS = Flags(
     ("serve",),

@@ -11,14 +11,15 @@ import pytest
 
 import kvcalc
 from kvcalc.cli.main import run
+from kvcalc.commands.manifests import read as read_text
+from kvcalc.commands.shell import Command
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
+from kvcalc.engines.base import Question, reserve
 from kvcalc.errors import KvcalcError
-from kvcalc.launching import Launch, all_engines, launch
-from kvcalc.manifests import read as read_text
-from kvcalc.request import ask
-from kvcalc.reserving import Question, reserve
-from kvcalc.scripts import Command
-from kvcalc.sizing import measure
-from kvcalc.starting import Started, find
+from kvcalc.launch.command import Launch, launch
+from kvcalc.launch.programs import Started, find
+from kvcalc.launch.registry import all_engines
 
 from .launch_lines import COMMANDS, TEXTS, Line
 

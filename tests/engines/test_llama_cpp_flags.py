@@ -6,9 +6,9 @@ import pytest
 
 import kvcalc
 from kvcalc.cli.main import run
-from kvcalc.engines.llama_cpp import ENGINE
+from kvcalc.engines.llama_cpp.engine import ENGINE
 from kvcalc.errors import KvcalcError
-from kvcalc.launching import launch
+from kvcalc.launch.command import launch
 
 from .llama_cpp_asked import model_with, question_of, reserved
 

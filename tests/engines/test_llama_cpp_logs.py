@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 import kvcalc
-from kvcalc.model import Model
+from kvcalc.core.model import Model
 
 from .llama_cpp_asked import model_with, reserved
 

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from kvcalc.dtypes import KV
-from kvcalc.engines.llama_cpp import ENGINE
+from kvcalc.core.dtypes import KV
+from kvcalc.core.model import Model
+from kvcalc.engines.base import Reservation, reserve
+from kvcalc.engines.llama_cpp.engine import ENGINE
 from kvcalc.errors import KvcalcError
-from kvcalc.model import Model
-from kvcalc.reserving import Reservation, reserve
 
 from ..sources.gguf_models import metadata, model_of, preset_from_gguf  # noqa: TID252 - tests are no package
 from .llama_cpp_asked import question_of, reserved

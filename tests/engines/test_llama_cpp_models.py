@@ -3,9 +3,9 @@
 import pytest
 
 import kvcalc
-from kvcalc.engines._llama_archs import _ARCHS, WINDOWED, arch_of
+from kvcalc.core.model import Attention, Shared
+from kvcalc.engines.llama_cpp.archs import _ARCHS, WINDOWED, arch_of
 from kvcalc.errors import KvcalcError
-from kvcalc.model import Attention, Shared
 from kvcalc.sources.gguf.families import FAMILIES, NO_CACHE
 
 from .llama_cpp_asked import model_with, reserved

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kvcalc.model import Model
-from kvcalc.reserving import Reservation
+from kvcalc.core.model import Model
+from kvcalc.engines.base import Reservation
 
 from ..sources.gguf_models import model_of, preset  # noqa: TID252 - tests are no package
 from ..sources.llama_cpp_runs import RUNS as FILES  # noqa: TID252

@@ -8,15 +8,15 @@ import pytest
 
 from kvcalc.api import load
 from kvcalc.cli.main import run
-from kvcalc.engines.mlx import ENGINE
+from kvcalc.core.model import Model
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
+from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.mlx.engine import ENGINE
 from kvcalc.errors import KvcalcError
-from kvcalc.launching import launch
-from kvcalc.library import entries, load_entry
-from kvcalc.model import Model
-from kvcalc.preset import model_from_preset
-from kvcalc.request import ask
-from kvcalc.reserving import Question, Reservation, reserve
-from kvcalc.sizing import measure
+from kvcalc.launch.command import launch
+from kvcalc.library.loader import entries, load_entry
+from kvcalc.preset.mapping import model_from_preset
 
 from .mlx_runs import FAMILIES, GROWTH, SHAPES, Growth, Run
 

@@ -7,12 +7,12 @@ import pytest
 
 from kvcalc.api import load
 from kvcalc.cli.main import run
-from kvcalc.engines._ollama_names import preset_of
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
+from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.ollama.names import preset_of
 from kvcalc.errors import KvcalcError
-from kvcalc.launching import launch
-from kvcalc.request import ask
-from kvcalc.reserving import Question, Reservation, reserve
-from kvcalc.sizing import measure
+from kvcalc.launch.command import launch
 
 Refused = Callable[..., tuple[str, str]]
 MIB = 1024 * 1024

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import pytest
 
+from kvcalc.commands.flags import Flags
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
+from kvcalc.engines.base import Asked, Charge, Engine, Plan, Question, Reservation, Rule, Step, held, reserve
 from kvcalc.errors import KvcalcError
-from kvcalc.flags import Flags
-from kvcalc.preset import model_from_preset
-from kvcalc.request import ask
-from kvcalc.reserving import Asked, Charge, Engine, Plan, Question, Reservation, Rule, Step, held, reserve
-from kvcalc.sizing import measure
+from kvcalc.preset.mapping import model_from_preset
 
 
 class Row(NamedTuple):

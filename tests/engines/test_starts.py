@@ -9,10 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvcalc.cli.main import run
-from kvcalc.deployment import Start
-from kvcalc.fitting import Share
-from kvcalc.launching import all_engines, commands_for
-from kvcalc.sharding import Layout
+from kvcalc.commands.deployment import Start
+from kvcalc.core.fitting import Share
+from kvcalc.core.sharding import Layout
+from kvcalc.launch.registry import all_engines
+from kvcalc.launch.write import commands_for
 
 LLAMA = Start("meta-llama/Meta-Llama-3-70B", 8192, 100, Layout(4, 1, 2), "fp8", utilization=Share(92, 100))
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pytest
 
+from kvcalc.commands.versions import parse, pick
 from kvcalc.errors import KvcalcError
-from kvcalc.versions import parse, pick
 
 
 class Row(NamedTuple):

@@ -9,12 +9,12 @@ from typing import Any, get_args
 
 import pytest
 
-from kvcalc import library
 from kvcalc.cli.main import run
+from kvcalc.core.model import Attention, Kind, Model, Recurrent, RecurrentKind, kind
+from kvcalc.core.request import ask
 from kvcalc.errors import KvcalcError
-from kvcalc.model import Attention, Kind, Model, Recurrent, RecurrentKind, kind
-from kvcalc.preset import model_from_preset
-from kvcalc.request import ask
+from kvcalc.library import loader
+from kvcalc.preset.mapping import model_from_preset
 from kvcalc.sources.config.families import FAMILIES
 from kvcalc.sources.config.reader import preset_from_config
 from kvcalc.verifying.building import config_of_file, config_of_model, installed, on_meta
@@ -54,7 +54,7 @@ def kinds(model: Model) -> frozenset[str]:
     return frozenset(each.kind if isinstance(each, Recurrent) else kind(each) for each in model.distinct_caches)
 
 
-ALL = {entry.name: library.load_entry(entry) for entry in library.entries()}
+ALL = {entry.name: loader.load_entry(entry) for entry in loader.entries()}
 MODELS = {name: model for name, model in ALL.items() if model.model_type not in WITHOUT_A_CLASS}
 # One for each model type and set of kinds, by which its layers, heads and classes may differ.
 REPRESENTATIVES = {(model.model_type, kinds(model)): name for name, model in reversed(MODELS.items())}

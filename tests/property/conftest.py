@@ -10,9 +10,20 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from kvcalc.dtypes import FP32, KV, DType
-from kvcalc.formula import Widths
-from kvcalc.model import Attention, Compressed, Indexer, Latent, Layer, Model, Recurrent, RecurrentKind, Shared, Stored
+from kvcalc.core.dtypes import FP32, KV, DType
+from kvcalc.core.formula import Widths
+from kvcalc.core.model import (
+    Attention,
+    Compressed,
+    Indexer,
+    Latent,
+    Layer,
+    Model,
+    Recurrent,
+    RecurrentKind,
+    Shared,
+    Stored,
+)
 
 # Without the phase that explains a failure, which takes a minute for a model.
 PHASES = (Phase.explicit, Phase.generate, Phase.shrink)

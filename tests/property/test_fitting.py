@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.fitting import Budget, Fit, Share, fit
-from kvcalc.model import Attention, Model
-from kvcalc.request import ask
-from kvcalc.sizing import measure
+from kvcalc.core.fitting import Budget, Fit, Share, fit
+from kvcalc.core.model import Attention, Model
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
 
 MODELS = st.from_type(Model)
 TOKENS = st.integers(1, 20_000)

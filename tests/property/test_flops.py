@@ -6,8 +6,8 @@ from typing import Literal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.flops import Flops, Seen, count
-from kvcalc.model import Attention, Compressed, Latent, Layer, Model, Shared
+from kvcalc.core.model import Attention, Compressed, Latent, Layer, Model, Shared
+from kvcalc.perf.flops import Flops, Seen, count
 from tests.property.conftest import attentions, compressed, indexers, latents, models, recurrents
 
 SHORT = st.integers(1, 40)

@@ -7,12 +7,12 @@ from typing import Literal, get_args
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kvcalc import formula
-from kvcalc.dtypes import DType
-from kvcalc.formula import Rate, Widths
-from kvcalc.model import Attention, Compressed, Latent, Model, Recurrent, Stored
-from kvcalc.request import ask
-from kvcalc.sizing import measure
+from kvcalc.core import formula
+from kvcalc.core.dtypes import DType
+from kvcalc.core.formula import Rate, Widths
+from kvcalc.core.model import Attention, Compressed, Latent, Model, Recurrent, Stored
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
 
 MODELS = st.from_type(Model)
 WIDTHS = st.from_type(Widths)

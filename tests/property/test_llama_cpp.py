@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kvcalc
-from kvcalc.engines.llama_cpp import ENGINE
-from kvcalc.model import Model
-from kvcalc.request import ask
-from kvcalc.reserving import Question, Reservation, reserve
-from kvcalc.sizing import measure
+from kvcalc.core.model import Model
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
+from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.llama_cpp.engine import ENGINE
 
 PRESETS = """
     qwen3-8b gemma3-27b gpt-oss-20b gemma3n-e4b gemma4-e2b llama4-scout phi3-mini-4k openelm-270m nemotron-super-49b

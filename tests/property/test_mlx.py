@@ -6,12 +6,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.dtypes import KV
-from kvcalc.engines.mlx import ENGINE
-from kvcalc.model import Attention, Layer, Model
-from kvcalc.request import ask
-from kvcalc.reserving import Question, Reservation, reserve
-from kvcalc.sizing import measure
+from kvcalc.core.dtypes import KV
+from kvcalc.core.model import Attention, Layer, Model
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
+from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.mlx.engine import ENGINE
 
 from .conftest import attentions, latents, models, recurrents
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc import notation
-from kvcalc.notation import Names
+from kvcalc.preset import notation
+from kvcalc.preset.notation import Names
 
 WORDS = st.sampled_from(["full", "sliding", "shared:full", "x", "a.b-c_1"]) | st.from_regex(
     r"[a-z][a-z0-9_.:-]{0,8}", fullmatch=True

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.api import load
-from kvcalc.engines.ollama import VERSIONS
-from kvcalc.launching import launch
-from kvcalc.model import Model
-from kvcalc.request import ask
-from kvcalc.reserving import Question, Reservation, reserve
-from kvcalc.sizing import measure
+from kvcalc.core.model import Model
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
+from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.ollama.engine import VERSIONS
+from kvcalc.launch.command import launch
 
 # One preset for each way in which llama.cpp keeps something: windows, latents with index keys, states, compressed.
 NAMES = ("llama3.1-8b", "gemma3-27b", "gpt-oss-20b", "gemma4-e2b", "deepseek-v3.2", "jamba-1.5-mini", "qwen3.5-27b",

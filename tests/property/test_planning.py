@@ -3,19 +3,19 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvcalc.core.card import Card
+from kvcalc.core.fitting import Budget, Share, fit
+from kvcalc.core.model import Model
+from kvcalc.core.request import ask
+from kvcalc.core.sharding import Layout
+from kvcalc.core.sizing import measure
+from kvcalc.core.weights import weigh
 from kvcalc.errors import KvcalcError
-from kvcalc.fitting import Budget, Share, fit
-from kvcalc.hardware import Card
-from kvcalc.model import Model
-from kvcalc.overheads import likely
-from kvcalc.planning import Choice, Need, Offer, Plain
-from kvcalc.proposing import Proposal, propose
-from kvcalc.request import ask
-from kvcalc.searching import Search
-from kvcalc.sharding import Layout
-from kvcalc.sizing import measure
-from kvcalc.spreading import Exact, spread, spreads
-from kvcalc.weights import weigh
+from kvcalc.planner.overheads import likely
+from kvcalc.planner.proposal import Proposal, propose
+from kvcalc.planner.question import Choice, Need, Offer, Plain
+from kvcalc.planner.replica import Exact, spread, spreads
+from kvcalc.planner.search import Search
 
 MODELS = st.from_type(Model)
 TOKENS = st.integers(1, 20_000)

@@ -7,14 +7,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import kvcalc
-from kvcalc.engines.sglang import ENGINE as SGLANG
-from kvcalc.engines.tensorrt_llm import ENGINE as TENSORRT_LLM
-from kvcalc.engines.vllm import ENGINE as VLLM
+from kvcalc.core.model import Attention, Latent, Layer, Model, Recurrent
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
+from kvcalc.engines.base import Capacity, Engine, Question, Reservation, reserve
+from kvcalc.engines.sglang.engine import ENGINE as SGLANG
+from kvcalc.engines.tensorrt_llm.engine import ENGINE as TENSORRT_LLM
+from kvcalc.engines.vllm.engine import ENGINE as VLLM
 from kvcalc.errors import KvcalcError
-from kvcalc.model import Attention, Latent, Layer, Model, Recurrent
-from kvcalc.request import ask
-from kvcalc.reserving import Capacity, Engine, Question, Reservation, reserve
-from kvcalc.sizing import measure
 
 PRESETS = """
     qwen3-8b gemma3-27b gpt-oss-20b gemma3n-e4b gemma4-31b llama4-scout mistral-7b-v0.1 openelm-270m nemotron-super-49b

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from kvcalc import library
 from kvcalc.errors import DocumentError, Problem
+from kvcalc.library import loader
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA: Any = json.loads((ROOT / "presets" / "schema.json").read_text(encoding="utf-8"))
@@ -47,7 +47,7 @@ def text_of(data: object) -> str:
 def problems(text: str) -> tuple[Problem, ...]:
     """What the loader has to say of a preset."""
     try:
-        library.load_text(text.encode(), "x")
+        loader.load_text(text.encode(), "x")
     except DocumentError as error:
         return error.problems
     return ()

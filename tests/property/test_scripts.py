@@ -6,9 +6,9 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvcalc.commands.shell import read
 from kvcalc.errors import KvcalcError
-from kvcalc.launching import launch
-from kvcalc.scripts import read
+from kvcalc.launch.command import launch
 
 WORDS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 # What the readers look for, in any order.

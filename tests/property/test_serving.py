@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.roofline import Demand, Machine
-from kvcalc.serving import Load, Replica, replicas, serve
-from kvcalc.workload import Length, Lengths, lengths, sampled
+from kvcalc.perf.load import Load, Replica, replicas, serve
+from kvcalc.perf.roofline import Demand, Machine
+from kvcalc.perf.workload import Length, Lengths, lengths, sampled
 
 GROWN = st.floats(1.0, 10.0)
 PAIRS = st.builds(lambda mean, ratio: Length(mean, mean * ratio), st.integers(1, 100_000), st.floats(1.0, 4.6))

@@ -6,13 +6,13 @@ from typing import Literal, TypeAlias
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc import formula, sharding
-from kvcalc.dtypes import KV
-from kvcalc.formula import Widths
-from kvcalc.model import Attention, Indexer, Latent, Layer, Model
-from kvcalc.request import ask
-from kvcalc.sharding import Layout
-from kvcalc.sizing import Size, measure
+from kvcalc.core import formula, sharding
+from kvcalc.core.dtypes import KV
+from kvcalc.core.formula import Widths
+from kvcalc.core.model import Attention, Indexer, Latent, Layer, Model
+from kvcalc.core.request import ask
+from kvcalc.core.sharding import Layout
+from kvcalc.core.sizing import Size, measure
 
 MODELS = st.from_type(Model)
 WIDTHS = st.from_type(Widths)

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.flops import count
-from kvcalc.model import Model
-from kvcalc.request import ask
-from kvcalc.roofline import Shares
-from kvcalc.sharding import Layout
-from kvcalc.tradeoffs import Clock, Rig, cache_reads
+from kvcalc.core.model import Model
+from kvcalc.core.request import ask
+from kvcalc.core.sharding import Layout
+from kvcalc.perf.flops import count
+from kvcalc.perf.roofline import Shares
+from kvcalc.perf.tradeoff import Clock, Rig, cache_reads
 
 MODELS = st.from_type(Model)
 SHORT = st.integers(1, 60)

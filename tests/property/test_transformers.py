@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.engines.transformers import ENGINE
+from kvcalc.core.model import Layer, Model, Recurrent, Shared
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
+from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.transformers.engine import ENGINE
 from kvcalc.errors import KvcalcError
-from kvcalc.model import Layer, Model, Recurrent, Shared
-from kvcalc.request import ask
-from kvcalc.reserving import Question, Reservation, reserve
-from kvcalc.sizing import measure
 
 from .conftest import attentions, indexers, latents, models, recurrents
 

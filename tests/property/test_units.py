@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc import units
-from kvcalc.units import Units
+from kvcalc.core import units
+from kvcalc.core.units import Units
 
 SIZES = st.integers(1, 2**62) | st.integers(0, 62).map(lambda n: 2**n) | st.integers(0, 18).map(lambda n: 10**n)
 SYSTEMS = st.sampled_from(["iec", "si"])

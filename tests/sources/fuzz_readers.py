@@ -20,10 +20,10 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kvcalc import library
-from kvcalc.canonical import canonical_text
 from kvcalc.errors import KvcalcError
-from kvcalc.preset import model_from_preset
+from kvcalc.library import loader
+from kvcalc.preset.canonical import canonical_text
+from kvcalc.preset.mapping import model_from_preset
 from kvcalc.sources import jsonfile, safetensors
 from kvcalc.sources.config.defaults import all_types, class_defaults
 from kvcalc.sources.config.reader import preset_from_config
@@ -57,7 +57,7 @@ def seeds(readers: str = READERS) -> list[bytes]:
 
 
 def _all_seeds() -> list[bytes]:
-    found = [b"P" + Path(entry.path).read_bytes() for entry in library.entries()]
+    found = [b"P" + Path(entry.path).read_bytes() for entry in loader.entries()]
     for model_type in all_types():
         config = {"model_type": model_type, "torch_dtype": "bfloat16", **class_defaults(model_type)}
         found.append(
@@ -86,7 +86,7 @@ def run(data: bytes, folder: Path) -> str | None:
         elif data[:1] == b"C":
             _config(data[1:])
         elif data[:1] == b"P":
-            library.load_text(data[1:], "m.yaml")
+            loader.load_text(data[1:], "m.yaml")
         elif data[:1] in (b"S", b"I"):
             name = "model.safetensors" if data[:1] == b"S" else safetensors.INDEX
             (folder / name).write_bytes(data[1:])
@@ -121,7 +121,7 @@ def _config(data: bytes) -> None:
     model, problems = model_from_preset(preset, "config.json")
     assert not problems, problems
     assert model is not None
-    assert library.load_text(canonical_text(preset).encode(), "config.json") == model
+    assert loader.load_text(canonical_text(preset).encode(), "config.json") == model
 
 
 def mutated(data: bytes, random: random.Random, others: list[bytes]) -> bytes:

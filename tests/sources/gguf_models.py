@@ -5,7 +5,7 @@ import re
 import pytest
 
 from kvcalc.errors import KvcalcError
-from kvcalc.preset import model_from_preset
+from kvcalc.preset.mapping import model_from_preset
 from kvcalc.sources.gguf.model import preset_from_gguf
 
 HEADS = {"attention.head_count": 8, "attention.head_count_kv": 2, "embedding_length": 512}

@@ -11,11 +11,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvcalc.canonical import canonical_text
+from kvcalc.core.formula import recurrent_state
+from kvcalc.core.model import Attention, Indexer, Latent, Model, Recurrent
 from kvcalc.errors import KvcalcError
-from kvcalc.formula import recurrent_state
-from kvcalc.model import Attention, Indexer, Latent, Model, Recurrent
-from kvcalc.preset import model_from_preset
+from kvcalc.preset.canonical import canonical_text
+from kvcalc.preset.mapping import model_from_preset
 from kvcalc.sources import jsonfile
 from kvcalc.sources.config import families, naming
 from kvcalc.sources.config.keys import suspicious

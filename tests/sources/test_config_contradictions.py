@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kvcalc.errors import KvcalcError
-from kvcalc.notation import expand
+from kvcalc.preset.notation import expand
 from kvcalc.sources import jsonfile
 from kvcalc.sources.config.keys import suspicious
 from kvcalc.sources.config.language import language_part

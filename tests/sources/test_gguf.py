@@ -302,6 +302,6 @@ def test_a_file_is_mapped_no_further_than_its_header(tmp_path):
 LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-from kvcalc import library
-print(library.load(sys.argv[1]).weights_bytes)
+from kvcalc.library import loader
+print(loader.load(sys.argv[1]).weights_bytes)
 """

@@ -3,7 +3,7 @@
 import pytest
 
 import kvcalc
-from kvcalc.model import Attention, Latent
+from kvcalc.core.model import Attention, Latent
 
 from .gguf_models import DSV4, HEADS, INDEX, KDA, MIXED, MLA, SSM, WINDOW, model_of, preset, refused
 

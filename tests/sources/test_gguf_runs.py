@@ -5,7 +5,7 @@ from collections import defaultdict
 import pytest
 
 import kvcalc
-from kvcalc.model import Attention, Compressed, Indexer, Latent, Recurrent
+from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Recurrent
 
 from .gguf_models import model_of, preset
 from .llama_cpp_runs import RUNS

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kvcalc import library
 from kvcalc.cli.main import run
 from kvcalc.errors import KvcalcError
+from kvcalc.library import loader
 from kvcalc.sources import hub
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -97,7 +97,7 @@ def test_the_local_cache_needs_no_network(empty_cache: Path, monkeypatch: pytest
     """A model that was fetched before is sized offline, under its hub id."""
     fill(empty_cache)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    model = library.load("own/model-1")
+    model = loader.load("own/model-1")
     assert (model.name, model.ids, len(model.layers)) == ("model-1", ("own/model-1",), 4)
 
 
@@ -107,7 +107,7 @@ def test_a_cache_that_leads_elsewhere_is_not_followed(empty_cache: Path, monkeyp
     (empty_cache / "models--own--model-1" / "refs" / "main").write_text("../../../etc")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(KvcalcError, match="offline"):
-        library.load("own/model-1")
+        loader.load("own/model-1")
 
 
 @pytest.mark.usefixtures("empty_cache")
@@ -115,7 +115,7 @@ def test_offline_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Offline, an unknown hub id is one line with the nearest presets."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(KvcalcError, match=r"own/llama3-70: .*offline") as caught:
-        library.load("own/llama3-70")
+        loader.load("own/llama3-70")
     assert "llama3-70b" in str(caught.value.hint)
 
 
@@ -124,7 +124,7 @@ def test_without_the_extra_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch)
     """Where huggingface_hub is not installed, the hint says how to install it."""
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(KvcalcError) as caught:
-        library.load("own/model-1")
+        loader.load("own/model-1")
     assert "pip install 'kvcalc[hub]'" in str(caught.value.hint)
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from kvcalc import library
-from kvcalc.canonical import canonical_text
 from kvcalc.cli.main import run
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
 from kvcalc.errors import KvcalcError
-from kvcalc.request import ask
-from kvcalc.sizing import measure
+from kvcalc.library import loader
+from kvcalc.preset.canonical import canonical_text
 from kvcalc.sources.files import is_config
 
 CONFIGS = Path(__file__).resolve().parents[3] / "shared" / "configs"
@@ -114,7 +114,7 @@ def test_a_preset_may_be_written_as_json() -> None:
     """Braces alone do not make a config.json: YAML in flow style is still a preset."""
     text = b'{"name": "Tiny 1", "dtype": "bf16", "heads": 4, "kv_heads": 2, "head_dim": 64, "layers": "2 full"}'
     assert not is_config(text)
-    assert len(library.load_text(text, "x").layers) == 2
+    assert len(loader.load_text(text, "x").layers) == 2
 
 
 @pytest.mark.parametrize("text", ["{}", '{"hidden_size": 64}', '{\n "hello": 1}'])
@@ -230,12 +230,12 @@ def test_round_trip(path: Path) -> None:
     if path.stem == "INDEX" or path.stem.endswith("hf_quant_config"):
         pytest.skip("no model configuration")
     try:
-        mapping = library.mapping_at(str(path))
+        mapping = loader.mapping_at(str(path))
     except KvcalcError as error:
         pytest.skip(f"refused: {error}")
     text = canonical_text(mapping)
-    again = library.load_text(text.encode(), "again.yaml")
-    model = library.load(str(path))
+    again = loader.load_text(text.encode(), "again.yaml")
+    model = loader.load(str(path))
     assert again == model
     assert measure(ask(again)).bytes_per_sequence == measure(ask(model)).bytes_per_sequence
-    assert canonical_text(library.mapping_of_text(text.encode(), "again.yaml")) == text
+    assert canonical_text(loader.mapping_of_text(text.encode(), "again.yaml")) == text

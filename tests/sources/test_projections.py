@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kvcalc import library
 from kvcalc.errors import KvcalcError
+from kvcalc.library import loader
 
 from .gguf_models import HEADS, KDA, MIXED, SSM, WINDOW, metadata
 from .gguf_writer import Tensor, gguf_bytes, safetensors_bytes
@@ -56,7 +56,7 @@ def test_gguf_tensors_that_contradict_the_metadata(tmp_path, arch, keys, tensors
     """A file whose keys say another number of heads, another width or another depth than its tensors is refused."""
     path = gguf(tmp_path, arch, keys, tensors)
     with pytest.raises(KvcalcError) as caught:
-        library.load(path)
+        loader.load(path)
     said = caught.value.message.removeprefix(f"{path}: ")
     assert said.startswith(message)
     assert "convert the model again" in caught.value.hint
@@ -92,7 +92,7 @@ GGUF_SOUND = [
 @pytest.mark.parametrize(("arch", "keys", "tensors"), GGUF_SOUND)
 def test_sound_gguf_files(tmp_path, arch, keys, tensors):
     """No file that llama.cpp loads is refused because of its tensors."""
-    assert library.load(gguf(tmp_path, arch, keys, tensors)).weights_bytes == sum(
+    assert loader.load(gguf(tmp_path, arch, keys, tensors)).weights_bytes == sum(
         WIDTH * rows * 2 for _, rows in tensors
     )
 
@@ -148,10 +148,10 @@ def test_checkpoints_that_contradict_the_configuration(tmp_path, config, tensors
     """A folder whose config.json is that of another model, or of which half was fetched, is refused; the way out works."""
     source = checkpoint(tmp_path, config, tensors)
     with pytest.raises(KvcalcError) as caught:
-        library.load(source)
+        loader.load(source)
     assert caught.value.message.removeprefix(f"{source}config.json: ").startswith(message)
     assert f"{source}config.json sizes the cache without the weights" in caught.value.hint
-    assert library.load(f"{source}config.json").weights_bytes is None
+    assert loader.load(f"{source}config.json").weights_bytes is None
 
 
 DRAFT = [("model.layers.2.eh_proj.weight", 9), ("model.layers.2.self_attn.k_proj.weight", 7)]
@@ -174,4 +174,4 @@ FOLDERS_SOUND = [
 @pytest.mark.parametrize(("config", "tensors"), FOLDERS_SOUND)
 def test_sound_checkpoints(tmp_path, config, tensors):
     """Packed, fused, shared and draft layers are no contradiction: the weights are summed as ever."""
-    assert library.load(checkpoint(tmp_path, config, tensors)).weights_bytes > 0
+    assert loader.load(checkpoint(tmp_path, config, tensors)).weights_bytes > 0

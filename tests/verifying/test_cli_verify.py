@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import pytest
 
-from kvcalc import library
 from kvcalc.cli.main import run
-from kvcalc.request import ask
-from kvcalc.reserving import Charge, Plan, Question
-from kvcalc.sizing import measure
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
+from kvcalc.engines.base import Charge, Plan, Question
+from kvcalc.library import loader
 from kvcalc.verifying import building, running
 from kvcalc.verifying.building import Versions
 from kvcalc.verifying.comparing import compare
@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 def answer(*last: int) -> running.Verification:
     """GPT-2's twelve layers: 12 heads x (64 + 64) x 4 bytes, 6,144 a token; `last` are the bytes of the last layers."""
-    size = measure(ask(library.load("gpt2"), context=2))
+    size = measure(ask(loader.load("gpt2"), context=2))
     question = Question(size.request, size.placement, Row("5.23.0"))
     found = []
     for step, tokens in (("prefill", 1), ("decode", 2)):

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import pytest
 
-from kvcalc import library
-from kvcalc.explain import cache_name
-from kvcalc.request import ask
-from kvcalc.reserving import Charge, Plan, Question, Rule, Step, held
-from kvcalc.sizing import measure
+from kvcalc.core.explain import cache_name
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
+from kvcalc.engines.base import Charge, Plan, Question, Rule, Step, held
+from kvcalc.library import loader
 from kvcalc.verifying.comparing import Comparison, compare
 from kvcalc.verifying.measuring import Reading
 
@@ -25,7 +25,7 @@ class Version(NamedTuple):
 
 def question(layers: str) -> Question:
     """Ten tokens of one sequence."""
-    model = library.load_text((HEAD + layers).encode(), "tiny.yaml")
+    model = loader.load_text((HEAD + layers).encode(), "tiny.yaml")
     size = measure(ask(model, context=10))
     return Question(size.request, size.placement, Version("1"))
 

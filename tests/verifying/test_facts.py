@@ -2,8 +2,8 @@
 
 import pytest
 
-from kvcalc import library
 from kvcalc.errors import KvcalcError
+from kvcalc.library import loader
 from kvcalc.verifying.expressing import class_type, config_of
 
 # Each from the config.json that the preset names as its source.
@@ -34,13 +34,13 @@ PUBLISHED: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_keys(name: str) -> None:
     """A preset gives back the numbers of the file that it was read from."""
-    facts = config_of(library.load(name))
+    facts = config_of(loader.load(name))
     assert {key: facts.get(key) for key in PUBLISHED[name]} == PUBLISHED[name]
 
 
 def test_kimi_counts_from_one() -> None:
     """Kimi Linear lists every fourth of its 27 layers and the last one as full attention, counted from one."""
-    inner = config_of(library.load("kimi-linear-48b"))["linear_attn_config"]
+    inner = config_of(loader.load("kimi-linear-48b"))["linear_attn_config"]
     assert isinstance(inner, dict)
     assert inner["full_attn_layers"] == [4, 8, 12, 16, 20, 24, 27]
     assert sorted([*inner["full_attn_layers"], *inner["kda_layers"]]) == list(range(1, 28))
@@ -50,7 +50,7 @@ def test_layers_of_another_type_are_refused() -> None:
     """A model type whose caches the layers do not have is named."""
     preset = b"name: Odd 1\nmodel_type: deepseek_v3\ndtype: bf16\nheads: 4\nkv_heads: 2\nhead_dim: 64\nlayers: 2 full\n"
     with pytest.raises(KvcalcError, match="model_type: expected one without a latent cache, as the layers are, got"):
-        config_of(library.load_text(preset, "odd.yaml"))
+        config_of(loader.load_text(preset, "odd.yaml"))
 
 
 def test_no_model_type_is_refused() -> None:

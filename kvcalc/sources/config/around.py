@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 
 from kvcalc.errors import shown
-from kvcalc.notation import expand
+from kvcalc.preset.notation import expand
 from kvcalc.sources.config import families, naming
 from kvcalc.sources.config import numbers as n
 from kvcalc.sources.config.keys import refuse_unknown, suspicious

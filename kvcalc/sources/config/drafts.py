@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from kvcalc.errors import shown
-from kvcalc.notation import Names
+from kvcalc.preset.notation import Names
 from kvcalc.sources.config.lookup import DRAFTS, Config
 
 __all__ = ["Draft", "appended", "at_indices", "listed", "none", "patterned", "repeated"]

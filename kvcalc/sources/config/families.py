@@ -6,7 +6,7 @@ does not have are read as their published files and remote code are.
 
 from collections.abc import Callable, Mapping
 
-from kvcalc.notation import NONE, Names
+from kvcalc.preset.notation import NONE, Names
 from kvcalc.sources.config import drafts, gemma, halves
 from kvcalc.sources.config import hybrids as h
 from kvcalc.sources.config import kinds as k

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from kvcalc.errors import shown
-from kvcalc.notation import SHARED, Names
+from kvcalc.preset.notation import SHARED, Names
 from kvcalc.sources.config import numbers as n
 from kvcalc.sources.config.lookup import Config
 from kvcalc.sources.config.numbers import Fields

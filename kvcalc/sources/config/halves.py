@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from kvcalc.notation import Names
+from kvcalc.preset.notation import Names
 from kvcalc.sources.config import drafts
 from kvcalc.sources.config import kinds as k
 from kvcalc.sources.config import numbers as n

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from kvcalc.errors import shown
-from kvcalc.notation import SHARED, Names
+from kvcalc.preset.notation import SHARED, Names
 from kvcalc.sources.config import numbers as n
 from kvcalc.sources.config.kinds import SPELLINGS, Kinds, spelt
 from kvcalc.sources.config.layouts import rope_flags

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from kvcalc import notation
 from kvcalc.errors import shown
-from kvcalc.notation import NONE, Names
+from kvcalc.preset import notation
+from kvcalc.preset.notation import NONE, Names
 from kvcalc.sources.config import drafts
 from kvcalc.sources.config import numbers as n
 from kvcalc.sources.config.drafts import Draft

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import NoReturn, TypeVar
 
 from kvcalc.errors import KvcalcError, Problem, escape, shown
-from kvcalc.reading import MOST_NUMBER, between, is_integer
+from kvcalc.preset.fields import MOST_NUMBER, between, is_integer
 
 __all__ = ["BY_HAND", "DRAFTS", "LAYERS", "MOST_FILE_LAYERS", "SCHEMES", "Config"]
 

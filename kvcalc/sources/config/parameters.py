@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError
-from kvcalc.notation import expand
+from kvcalc.preset.notation import expand
 from kvcalc.sources.config import families
 from kvcalc.sources.config.language import language_config
 from kvcalc.sources.config.layout import described

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from kvcalc.errors import KvcalcError, escape, shown
-from kvcalc.preset import model_from_preset
-from kvcalc.reading import is_integer
+from kvcalc.preset.fields import is_integer
+from kvcalc.preset.mapping import model_from_preset
 from kvcalc.sources.config import around, families, keys, quantised
 from kvcalc.sources.config import numbers as n
 from kvcalc.sources.config.kinds import WINDOWS

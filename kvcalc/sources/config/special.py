@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kvcalc.errors import shown
-from kvcalc.notation import SHARED, Names
+from kvcalc.preset.notation import SHARED, Names
 from kvcalc.sources.config import numbers as n
 from kvcalc.sources.config.kinds import window
 from kvcalc.sources.config.lookup import Config

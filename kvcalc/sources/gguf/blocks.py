@@ -5,7 +5,7 @@ Rules: load_hparams in src/llama-model.cpp, n_embd_r and n_embd_s in src/llama-h
 
 from typing import NamedTuple
 
-from kvcalc.notation import SHARED
+from kvcalc.preset.notation import SHARED
 from kvcalc.sources.gguf.keys import Keys
 
 __all__ = ["MOST_BLOCKS", "Blocks", "Cache", "Layer", "Value", "shared"]

@@ -11,7 +11,7 @@ from math import prod
 from mmap import mmap
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from kvcalc.dtypes import DType
+from kvcalc.core.dtypes import DType
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.sources.faults import CUT, GGUF_MAGIC, Phrase, disguise, fault
 from kvcalc.sources.gguf.types import REMOVED, TYPES

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+from kvcalc.core.units import MOST_BYTES
 from kvcalc.errors import escape, nearest
 from kvcalc.sources.faults import Phrase, fault
 from kvcalc.sources.gguf import tensors
@@ -16,7 +17,6 @@ from kvcalc.sources.gguf.families import ARRANGED, FAMILIES, NO_CACHE
 from kvcalc.sources.gguf.header import Tensor
 from kvcalc.sources.gguf.keys import BY_HAND, MOST_WIDTH, Keys
 from kvcalc.sources.gguf.preset import preset_part
-from kvcalc.units import MOST_BYTES
 
 __all__ = ["preset_from_gguf"]
 

@@ -7,7 +7,7 @@ a list there (presets/README.md).
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from kvcalc import notation
+from kvcalc.preset import notation
 from kvcalc.sources.gguf.blocks import MOST_BLOCKS, Cache, Layer, Value
 
 __all__ = ["preset_part"]

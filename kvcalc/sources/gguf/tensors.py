@@ -7,7 +7,7 @@ to load a file whose tensors have others.
 import re
 from collections.abc import Sequence
 
-from kvcalc.notation import SHARED
+from kvcalc.preset.notation import SHARED
 from kvcalc.sources import projections
 from kvcalc.sources.gguf.blocks import Layer
 from kvcalc.sources.gguf.header import Tensor

@@ -3,7 +3,7 @@
 Read at llama.cpp 0c1e57098 (ggml 0.25.3).
 """
 
-from kvcalc.dtypes import WEIGHTS, DType
+from kvcalc.core.dtypes import WEIGHTS, DType
 
 __all__ = ["REMOVED", "TYPES"]
 

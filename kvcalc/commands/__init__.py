@@ -1,0 +1,1 @@
+"""Texts that start servers: shell, compose files and manifests, flags, versions."""

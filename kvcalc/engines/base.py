@@ -1,0 +1,340 @@
+"""What an engine reserves for a question, as a chain of rules from the exact size to the engine's own.
+
+An engine is one module of `kvcalc.engines` with a value ENGINE. It states its rules for each cache and nothing else:
+sums over layers, stages and replicas, and the differences by rule, are made here once for all of them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from kvcalc.commands.deployment import Start
+from kvcalc.commands.flags import Flags, Read
+from kvcalc.commands.versions import Version
+from kvcalc.core.card import Card
+from kvcalc.core.dtypes import DType
+from kvcalc.core.fitting import Holding, Share
+from kvcalc.core.formula import size
+from kvcalc.core.model import Cache, Model
+from kvcalc.core.request import Request
+from kvcalc.core.sharding import Placement
+from kvcalc.errors import KvcalcError
+
+__all__ = [
+    "Asked", "Capacity", "Charge", "Difference", "Engine", "Held", "Plan", "Question", "Reservation", "Rule",
+    "Step", "held", "holding", "reserve",
+]  # fmt: skip
+
+
+class Rule(NamedTuple):
+    """Why an engine takes another number of bytes, in a few words, and where the rule was read."""
+
+    why: str
+    source: str
+
+
+class Step(NamedTuple):
+    """The bytes of a cache once `rule` and all before it hold."""
+
+    rule: Rule
+    bytes: int
+
+
+class Charge(NamedTuple):
+    """What an engine allocates for `copies` equal caches of one stage, for all sequences of one replica.
+
+    `exact` is what they need; `steps` lead from there to what is allocated. `parts` add up to that, under the names
+    that JSON gives them (`k_bytes`, `state_bytes`). `how` is the sum in numbers. Bytes are those of all `ranks`.
+    """
+
+    name: str
+    copies: int
+    exact: int
+    steps: tuple[Step, ...]
+    parts: tuple[tuple[str, int], ...]
+    how: str
+    stage: int = 0
+    ranks: int = 1
+
+    @property
+    def bytes(self) -> int:
+        return self.steps[-1].bytes if self.steps else self.exact
+
+
+class Capacity(NamedTuple):
+    """What a pool engine counts for a budget, and the lines in which it says so. `values` are further keys of JSON."""
+
+    tokens: int
+    concurrency: float | None = None
+    values: Mapping[str, "int | str | bool | None"] = {}
+    log: tuple[str, ...] = ()
+
+
+class Plan(NamedTuple):
+    """The reservation of one replica. It depends on no budget.
+
+    `capacity`, of engines with one pool for all sequences, takes the bytes that each GPU has for the cache; `holds`
+    says whether such a budget is enough for what was asked, where that is more than a comparison of bytes.
+    `peak` are bytes of the fullest GPU that are held for a while, where those are more than in the end, and must fit.
+    `most_sequences` is what one instance takes, and `most_tokens` what each of them may have, where that depends on
+    the model or on flags. `values` are the engine's
+    own keys of JSON, `facts` what was assumed or follows from flags, in words for people, `log` the lines in which the
+    engine reports these numbers.
+    """
+
+    charges: tuple[Charge, ...]
+    values: Mapping[str, "int | str | bool | None"] = {}
+    facts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+    capacity: Callable[[int], Capacity] | None = None
+    holds: Callable[[int], bool] | None = None
+    peak: int = 0
+    most_sequences: int | None = None
+    most_tokens: int | None = None
+
+    @property
+    def needed(self) -> int:
+        """Bytes that the fullest GPU must have."""
+        return max(rank_bytes(self), self.peak)
+
+    def fits(self, budget: int) -> bool:
+        """Whether a budget for each GPU is enough."""
+        return self.needed <= budget if self.holds is None else self.holds(budget)
+
+
+Group: TypeAlias = tuple[int, Cache, Cache, int]  # stage, one rank's part of a cache, the whole cache, copies
+
+
+class Question(NamedTuple):
+    """A request put to one version of an engine. `knobs` are its own settings, from flags; what is not there has its
+    default. `groups`: equal caches, where they were counted already. `card`: what it runs on, where named.
+    `kept`: where an engine may leave what depends on neither batch nor context, since a fit asks some eighty times.
+    """
+
+    request: Request
+    placement: Placement
+    version: Version
+    knobs: Mapping[str, object] = {}
+    groups: tuple[Group, ...] = ()
+    card: Card | None = None
+    kept: dict[str, Any] | None = None
+
+    def counted(self) -> "Question":
+        """The same question, whose equal caches need not be counted again for another number of tokens."""
+        return self._replace(groups=_groups(self), kept={})
+
+    @property
+    def sequences(self) -> int:
+        """Sequences on the fullest replica."""
+        return self.request.sequences_per_replica
+
+    def at(self, sequences: int, tokens: int) -> "Question":
+        """The same question of another number of sequences a replica, and of tokens in each."""
+        batch = sequences * self.request.layout.dp
+        return self._replace(request=self.request._replace(batch=batch, context=tokens))
+
+
+class Asked(NamedTuple):
+    """What an engine's flags say: options of ours under the names of `request.ask`, and the engine's own settings.
+
+    `defaults` are options too, which hold where nobody says another; so do `sequences`, those of one replica.
+    `utilization` and `kv_memory` are its words for the memory that it may use, where there are any; `loaded` is what it
+    packs the weights into as it loads them. `draft`: the model that drafts tokens, in the engine's words, whose layers
+    are to stand as the model's draft layers.
+    """
+
+    options: Mapping[str, object] = {}
+    knobs: Mapping[str, object] = {}
+    warnings: tuple[str, ...] = ()
+    utilization: Share | None = None
+    kv_memory: int | None = None
+    defaults: Mapping[str, object] = {}
+    draft: str | None = None
+    sequences: int | None = None
+    loaded: DType | None = None
+
+
+def model_flag(program: str, read: Read) -> str | None:  # noqa: ARG001 - one signature for all engines
+    """The model that the flag with the key `model` names."""
+    model = read.values.get("model")
+    return model if isinstance(model, str) else None
+
+
+def whole(question: Question, vram: int) -> Share:  # noqa: ARG001 - one signature for all engines
+    """All of the memory."""
+    return Share(1, 1)
+
+
+def as_published(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG001 - one signature for all
+    """The weights are those of the published checkpoint."""
+    return None
+
+
+class Engine(NamedTuple):
+    """One engine: everything that the command line, the answers and the documentation need to know of it.
+
+    `formats` are the KV dtypes that it has, by our names. `asked` turns what its command line says into options and
+    settings; it takes the program ("" for flags alone) and needs the model, whose limit may be a default. `model_of`
+    finds the model that a command names; `named` turns an engine's own name for it into one of the presets' names, or
+    whatever MODEL may be. `most_sequences` is what one instance can hold. `utilization` is the share of a GPU's memory
+    that it takes by default, given the question and that memory in bytes. `overhead` is the least and the most that it
+    takes beside weights and cache, where nobody has measured it: an estimate, which gives a range. `packed`: KV formats
+    of this engine alone, with the plain one whose elements they have; the name is the setting `packed`. `newest`: the
+    last version that was read. `of_rest`: the share is of what weights leave. `stored`: how a command's weights are
+    packed, where not as in the model's facts. `one_format`: keys and values cannot differ. `block`: the setting that
+    says how many tokens a block has. `start` writes the words of a command, and raises KvcalcError for what
+    the engine cannot; `replicates`: one command starts all dp replicas, else there is one for each.
+    `beside`: what comes off its share of the memory beside weights and cache, in the names of `overheads`; for the rest
+    it leaves room outside. `splits`: it has decode context parallelism. `vendors`: whose
+    cards it runs on, as a planner takes them; all where empty.
+    """
+
+    name: str
+    versions: tuple[Version, ...]
+    plan: Callable[[Question], Plan]
+    formats: tuple[str, ...]
+    flags: Flags
+    asked: Callable[[str, Read, Model], Asked]
+    model_of: Callable[[str, Read], str | None] = model_flag
+    most_sequences: int | None = None
+    utilization: Callable[[Question, int], Share] = whole
+    overhead: tuple[int, int] | None = None
+    packed: Mapping[str, str] = {}
+    named: Callable[[str, Sequence[str]], str] | None = None
+    newest: str | None = None
+    of_rest: bool = False
+    stored: Callable[[str, Read, Model], str | None] = as_published
+    one_format: bool = False
+    block: str | None = None
+    start: Callable[[Start], tuple[str, ...]] | None = None
+    replicates: bool = False
+    beside: tuple[str, ...] = ("activations", "graphs", "communication", "runtime")
+    splits: bool = False
+    vendors: tuple[str, ...] = ()
+
+
+class Held(NamedTuple):
+    """`copies` equal caches of one stage. `cache` is one rank's part of `whole`; `exact`: bytes of all sequences."""
+
+    stage: int
+    cache: Cache
+    whole: Cache
+    copies: int
+    exact: int
+
+
+def held(question: Question) -> list[Held]:
+    """The caches of one replica, equal ones together, in order of first occurrence."""
+    request = question.request
+    return [
+        Held(
+            stage,
+            cache,
+            whole,
+            copies,
+            copies * question.sequences * size(whole, request.context, request.widths, request.encoder_tokens),
+        )
+        for stage, cache, whole, copies in question.groups or _groups(question)
+    ]
+
+
+def _groups(question: Question) -> tuple[Group, ...]:
+    counts: Counter[tuple[int, Cache, Cache]] = Counter()
+    for placed, layer in zip(question.placement.layers, question.request.model.layers, strict=True):
+        for cache, whole in zip(placed.caches, layer, strict=True):
+            counts[placed.stage, cache, whole] += 1
+    return tuple((*key, copies) for key, copies in counts.items())
+
+
+class Difference(NamedTuple):
+    """Bytes that one rule adds to the exact size, or takes off."""
+
+    rule: Rule
+    bytes: int
+
+
+class Reservation(NamedTuple):
+    """An engine's answer: `reserved_total` = `exact_total` + the differences."""
+
+    engine: Engine
+    question: Question
+    plan: Plan
+    exact_total: int
+    reserved_total: int
+    reserved_per_gpu: int
+    differences: tuple[Difference, ...]
+
+
+def reserve(engine: Engine, question: Question) -> Reservation:
+    """Ask an engine. All replicas are counted; the fullest one's plan is kept. Raises KvcalcError."""
+    request = question.request
+    _check_formats(engine, question)
+    dp = request.layout.dp
+    plan = engine.plan(question)
+    plans = [(plan, dp)]
+    lighter = request.batch // dp
+    if lighter < question.sequences:  # replicas that hold one sequence less
+        full = request.batch - lighter * dp
+        plans = [(plan, full)]
+        if lighter:
+            plans.append((engine.plan(question.at(lighter, request.context)), dp - full))
+    differences: Counter[Rule] = Counter()
+    exact = reserved = 0
+    for each, copies in plans:
+        for charge in each.charges:
+            exact += copies * charge.exact
+            reserved += copies * charge.bytes
+            before = charge.exact
+            for step in charge.steps:
+                differences[step.rule] += copies * (step.bytes - before)
+                before = step.bytes
+    return Reservation(
+        engine,
+        question,
+        plan,
+        exact,
+        reserved,
+        rank_bytes(plan),
+        tuple(Difference(rule, amount) for rule, amount in differences.items() if amount),
+    )
+
+
+def holding(reservation: Reservation) -> Holding:
+    """How the engine fills one GPU, for a fit."""
+    engine, question, plan = reservation.engine, reservation.question, reservation.plan
+    capacity = plan.capacity
+    return Holding(
+        plan.needed,
+        lambda sequences, tokens, free: engine.plan(question.at(sequences, tokens)).fits(free),
+        plan.most_sequences or engine.most_sequences,
+        None if capacity is None else lambda free: capacity(free).tokens,
+        plan.most_tokens,
+    )
+
+
+def rank_bytes(plan: Plan) -> int:
+    """Bytes of a plan on the fullest of its GPUs."""
+    stages: Counter[int] = Counter()
+    for charge in plan.charges:
+        stages[charge.stage] += charge.bytes // charge.ranks
+    return max(stages.values(), default=0)
+
+
+def _check_formats(engine: Engine, question: Question) -> None:
+    """A KV dtype that was asked for must be one of the engine's, or what the model computes in.
+
+    Formats of the engine's own were found among its own when they were read.
+    """
+    request, computed = question.request, question.knobs.get("computed", question.request.model.dtype)
+    k, v = request.widths[:2]
+    options = ("--kv-dtype", "--kv-dtype") if k == v else ("--k-dtype", "--v-dtype")
+    for option, dtype, auto in zip(options, (k, v), request.auto, strict=True):
+        if not (auto or "packed" in question.knobs or dtype.name in engine.formats or dtype == computed):
+            hint = f"one of {', '.join(engine.formats)}"
+            raise KvcalcError(f"{option}: {engine.name} has no {dtype.name} cache", hint)
+    if engine.one_format and k != v:
+        raise KvcalcError(
+            f"--v-dtype: {engine.name} keeps keys and values in one format, not in {k.name} and {v.name}",
+            "use --kv-dtype",
+        )

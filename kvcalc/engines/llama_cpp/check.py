@@ -1,0 +1,244 @@
+"""What llama.cpp's printed sizes should be, and which other readings of a log there are."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kvcalc.core.model import Attention, Latent, Recurrent
+from kvcalc.engines.base import Question, held
+from kvcalc.engines.llama_cpp.caches import compressed_cells, keep
+from kvcalc.engines.llama_cpp.context import Context, context_of
+from kvcalc.engines.llama_cpp.versions import VERSIONS, Version
+from kvcalc.engines.log_form import MIB, Expected, Found, Printed, Run, Variation, plain
+
+__all__ = ["expect", "rows", "rules_of", "variations"]
+
+
+class _Pool(NamedTuple):
+    """One cache as llama.cpp reports it: its layers, cells of a stream, and bytes of K and V, or of R, S and P."""
+
+    name: str
+    layers: int
+    cells: int
+    sizes: tuple[int, ...]
+
+
+# The caches in the order in which they are reported, the one for states apart.
+_ORDER = ("base", "swa", "csa", "hca", "lid", "index")
+
+
+def _pools(question: Question, context: Context) -> tuple[list[_Pool], _Pool | None]:
+    """The caches with keys, and the one with states."""
+    found: dict[str, tuple[int, tuple[int, ...]]] = {}
+    for each in held(question):
+        kept = keep(each, context)
+        for name, sizes in kept.pools:
+            layers, before = found.get(name, (0, (0,) * len(sizes)))
+            found[name] = layers + each.copies, tuple(a + b for a, b in zip(before, sizes, strict=True))
+    cells = {"swa": context.window[1], **{name: compressed_cells(context, 4)[1] for name in ("csa", "lid")}}
+    cells["hca"] = compressed_cells(context, 128)[1]
+    if "swa" in found:
+        found.setdefault("base", (0, (0, 0)))
+    keyed = [_Pool(name, *_flat(found[name], cells.get(name, context.cells))) for name in _ORDER if name in found]
+    states = found.get("recurrent")
+    return keyed, states and _Pool("recurrent", *_flat(states, context.sequences))
+
+
+def _flat(pool: tuple[int, tuple[int, ...]], cells: int) -> tuple[int, int, tuple[int, ...]]:
+    return pool[0], cells, pool[1]
+
+
+def expect(question: Question, run: Run) -> Iterator[Expected]:
+    """Each printed cache beside the one that stands in its place, cache by cache in their order."""
+    context = context_of(question)
+    keyed, states = _pools(question, context)
+    place, buffers = 0, _Buffers()
+    for found in run.found:
+        says = found.says
+        if "context" in says or "n_ctx" in says:  # another context, such as that of a trial or of a draft
+            yield from buffers.close(keyed[place] if place < len(keyed) else None, run)
+            place = 0
+        elif "cache" in says:
+            yield from buffers.close(keyed[place - 1] if 0 < place <= len(keyed) else None, run)
+            buffers.announced = _of(keyed, says["cache"])
+            place = keyed.index(buffers.announced) if buffers.announced in keyed else place
+            yield from _cells(found, keyed[place] if place < len(keyed) else None)
+        elif "buffer_mib" in says or "rs_buffer_mib" in says:
+            buffers.add(found)
+        elif "rs_mib" in says:
+            buffers.states = []
+            yield from _recurrent(found, states, question, run)
+        elif "kv_mib" in says:
+            buffers.keyed, buffers.announced = [], None
+            pool = keyed[place] if place < len(keyed) else None
+            place += 1
+            yield from _keyed(found, pool, run)
+    yield from buffers.close(keyed[place] if place < len(keyed) else None, run)
+    yield from buffers.close_states(states, run)
+
+
+def _of(keyed: list[_Pool], cache: str) -> _Pool | None:
+    """The cache that a line announces."""
+    names = {"non-SWA": "base", "SWA": "swa", "main": "base", "indexer": "index", "DSV4 CSA compressed": "csa",
+             "DSV4 HCA compressed": "hca", "DSV4 lightning-indexer": "lid"}  # fmt: skip
+    return next((pool for pool in keyed if pool.name == names.get(cache.strip())), None)
+
+
+class _Buffers:
+    """Lines of single devices, which count where no line with the sum follows."""
+
+    def __init__(self) -> None:
+        self.keyed: list[Found] = []
+        self.states: list[Found] = []
+        self.announced: _Pool | None = None
+
+    def add(self, found: Found) -> None:
+        (self.keyed if "buffer_mib" in found.says else self.states).append(found)
+
+    def close(self, pool: _Pool | None, run: Run) -> Iterator[Expected]:
+        pool, self.announced = self.announced or pool, None
+        found, self.keyed = self.keyed, []
+        if found and pool is not None:
+            yield from _summed(found, "buffer_mib", f"{_prefix(pool)}kv_mib", sum(pool.sizes), run)
+
+    def close_states(self, pool: _Pool | None, run: Run) -> Iterator[Expected]:
+        if self.states and pool is not None:
+            yield from _summed(self.states, "rs_buffer_mib", "rs_mib", sum(pool.sizes), run)
+
+
+def _summed(found: list[Found], name: str, quantity: str, size: int, run: Run) -> Iterator[Expected]:
+    """Several printed numbers may each be half a digit off."""
+    printed = [number for each in found if (number := each.get(name, 2)) is not None]
+    half = len(printed) * MIB // 200
+    total = Printed(sum(number.value for number in printed), 2)
+    scale = _scale(run)
+    yield Expected(found[0].number, quantity, total, "MiB", scale, size - half, size, size + half)
+
+
+def _scale(run: Run) -> int:
+    """Bytes of what is printed as MiB."""
+    return MIB if run.giga == 2**30 else 10**6
+
+
+def _prefix(pool: _Pool) -> str:
+    return "" if pool.name == "base" else f"{pool.name}_"
+
+
+def _cells(found: Found, pool: _Pool | None) -> Iterator[Expected]:
+    printed = found.get("cells")
+    if printed is not None and pool is not None and pool.name in ("base", "swa"):
+        yield Expected(found.number, f"{_prefix(pool)}cells", printed, "", 1, pool.cells, pool.cells, pool.cells)
+
+
+def _keyed(found: Found, pool: _Pool | None, run: Run) -> Iterator[Expected]:
+    """Cells, layers, and the sizes of K and V."""
+    prefix = "" if pool is None else _prefix(pool)
+    for name in ("cells", "layers"):
+        printed = found.get(name)
+        if printed is not None and pool is not None:
+            number = getattr(pool, name)
+            yield Expected(found.number, prefix + name, printed, "", 1, number, number, number)
+    sizes: dict[str, int | None] = {"kv_mib": None, "k_mib": None, "v_mib": None}
+    if pool is not None:
+        sizes = {"kv_mib": sum(pool.sizes), "k_mib": pool.sizes[0], "v_mib": pool.sizes[1]}
+    for name, size in sizes.items():
+        printed = found.get(name, 2)
+        if printed is not None:
+            yield _sized(found, prefix + name, printed, size, run, "a cache of a draft, whose shape is not in the log")
+
+
+def _recurrent(found: Found, pool: _Pool | None, question: Question, run: Run) -> Iterator[Expected]:
+    """Cells and the sizes of R, S and P; the layers are those of the whole model."""
+    why = "no state is known of this model"
+    counts = {"rs_cells": pool.cells, "rs_layers": len(question.request.model.layers)} if pool else {}
+    for name, number in counts.items():
+        printed = found.get(name)
+        if printed is not None:
+            yield Expected(found.number, name, printed, "", 1, number, number, number)
+    parts = dict(zip(("r_f32_mib", "s_f32_mib", "p_f32_mib"), pool.sizes if pool else (None,) * 3, strict=True))
+    for name, size in {"rs_mib": sum(pool.sizes) if pool else None, **parts}.items():
+        printed = found.get(name, 2)
+        if printed is not None:
+            yield _sized(found, name, printed, size, run, why)
+
+
+def _sized(found: Found, quantity: str, printed: Printed, size: int | None, run: Run, why: str) -> Expected:
+    """Printed from a float of 32 bits, which is off by one part in 2^24."""
+    if size is None:
+        return Expected(found.number, quantity, printed, "MiB", _scale(run), why=why)
+    off = size >> 24
+    return Expected(found.number, quantity, printed, "MiB", _scale(run), size - off, size, size + off)
+
+
+def rules_of(run: Run) -> str | None:
+    """The newest build that prints in this way."""
+    newest = rows(run)[-1]
+    return newest.name if newest != VERSIONS[-1] else None
+
+
+def rows(run: Run) -> list[Version]:
+    """The builds that may have printed a run."""
+    found = list(VERSIONS)
+    sized = [each.says for each in run.found if "kv_mib" in each.says]
+    states = [each.says for each in run.found if "rs_mib" in each.says]
+    if any("fork" in says for says in sized):  # ik_llama.cpp, which kept latents early
+        return found
+    if any("cells" not in says for says in sized):  # KV self size, until the first caches for sequences
+        found = [row for row in found if (row.padded_window and not row.streams) or row.window in (None, "batch")]
+    if any("streams" in says for says in sized):
+        found = [row for row in found if row.streams]
+    elif any("seqs" in says for says in sized):
+        found = [row for row in found if row.window and not row.streams]
+    if states:
+        log = 3 if any("p_f32_mib" in says for says in states) else 2 if any("rs_seq" in says for says in states) else 1
+        found = [row for row in found if row.log == log or (log == 1 and not row.log) or "r_f32_mib" not in states[0]]
+    return found or list(VERSIONS)
+
+
+def variations(question: Question, run: Run, version: str | None) -> Iterator[Variation]:
+    """Builds of other years, what the log does not state of the context, and states kept for drafts."""
+    if version is None:
+        for row in reversed(rows(run)):
+            if row != question.version:
+                yield Variation(f"the rules of llama.cpp {row.name}", question._replace(version=row), open=True)
+    for words, knobs in _settings(question, run):
+        changed = question._replace(knobs={**question.knobs, **knobs})
+        silent = not ("swa_full" in knobs and _announced(run))
+        yield Variation(words, changed, open=silent)
+        if version is None and silent:
+            for row in reversed(rows(run)):
+                yield Variation(f"{words}, the rules of llama.cpp {row.name}", changed._replace(version=row), open=True)
+    yield from _file(question, run)
+    if version is not None:
+        for row in VERSIONS:
+            if row != question.version:
+                yield Variation(
+                    f"the rules of another time, llama.cpp {row.name}", question._replace(version=row), open=False
+                )
+
+
+def _file(question: Question, run: Run) -> Iterator[Variation]:
+    """Files that were converted before llama.cpp knew latents hold a model of many heads."""
+    kept, caches = question.version, question.request.model.distinct_caches
+    if isinstance(kept, Version) and kept.latent != "heads" and any(isinstance(c, Latent) for c in caches):
+        changed = question._replace(version=kept._replace(latent="heads"))
+        silent = run.last("key") is None  # its metadata would tell
+        yield Variation("a file from before latents had keys of their own, every head kept", changed, open=silent)
+
+
+def _announced(run: Run) -> bool:
+    """Windows at full length are warned of just before the caches are announced (llama-kv-cache-iswa.cpp)."""
+    return any("cache" in each.says for each in run.found)
+
+
+def _settings(question: Question, run: Run) -> Iterator[tuple[str, dict[str, object]]]:
+    caches = question.request.model.distinct_caches
+    if any(isinstance(c, Attention) and c.reach in ("sliding", "chunked") for c in caches):
+        yield "windows at full length (--swa-full)", {"swa_full": True}
+        if "n_ubatch" not in question.knobs:
+            for size in (64, 128, 256, 1024, 2048):
+                yield f"-ub {size}", {"n_ubatch": size, "n_batch": max(2048, size)}
+    if "flash_attn" not in question.knobs:
+        yield "-fa off", {"flash_attn": "off"}
+    if any(isinstance(c, Recurrent) for c in caches) and not plain(run.last("rs_seq")):
+        for drafted in range(1, 9):
+            yield f"states kept for {drafted} drafted tokens", {"n_rs_seq": drafted}

@@ -1,0 +1,211 @@
+"""What an engine prints about its cache when it starts: the lines to look for, and what a check makes of them.
+
+A form lies beside its engine as `engines/_NAME_log.py` with a value FORM, which only a check imports. Text of a log is
+somebody else's: it becomes numbers and words of an engine's command line here, and nothing in it is ever opened or run.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from kvcalc.core.units import ceil_div
+from kvcalc.engines.base import Engine, Question
+
+__all__ = [
+    "GIB",
+    "MIB",
+    "Expected",
+    "Found",
+    "Line",
+    "LogForm",
+    "Printed",
+    "Run",
+    "Said",
+    "Spoken",
+    "Variation",
+    "digits",
+    "key_values",
+    "line",
+    "plain",
+]
+
+GIB, MIB = 2**30, 2**20
+
+_LONGEST_NUMBER = 24
+
+
+class Printed(NamedTuple):
+    """A number as it stands in a log: `value` counts units of the last of its `places`."""
+
+    value: int
+    places: int = 0
+
+    def bounds(self, scale: int = 1) -> tuple[int, int]:
+        """The least and the largest whole number that may have been rounded to this one. `scale`: its unit in bytes."""
+        if not self.places:
+            return self.value * scale, self.value * scale
+        per_digit: int = 2 * 10**self.places
+        low, high = (2 * self.value - 1) * scale, (2 * self.value + 1) * scale
+        return ceil_div(low, per_digit), high // per_digit
+
+    def whole(self, scale: int = 1) -> int:
+        """The number itself in bytes, cut."""
+        per_unit: int = 10**self.places
+        return self.value * scale // per_unit
+
+
+def digits(text: str | None, places: int = 0) -> Printed | None:
+    """The number that `text` writes. It has at least `places` decimals, even where their zeros are not printed."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"\s*(-?)([0-9,_]{1,32})(?:\.([0-9]{1,12}))?\s*", text, re.ASCII)
+    whole = re.sub(r"[,_]", "", match[2]) if match else ""
+    if match is None or not whole or len(whole) > _LONGEST_NUMBER:
+        return None
+    decimals = (match[3] or "").ljust(places, "0")
+    return Printed(int(match[1] + whole + decimals), len(decimals))
+
+
+def plain(text: str | None) -> int | None:
+    """The whole number that `text` writes."""
+    found = digits(text)
+    return None if found is None or found.places else found.value
+
+
+Kind = Literal["start", "fact", "count", "lasting"]
+
+
+class Line(NamedTuple):
+    """A line to look for: `mark` stands in each that `pattern` matches. Groups name what it says.
+
+    `keys` are looked for behind the match as `key=value` or `'key': value`. A `count` can be compared; a `start` behind
+    one belongs to another start of the engine. What is `lasting` holds for all starts behind it.
+    """
+
+    mark: str
+    pattern: re.Pattern[str]
+    kind: Kind = "fact"
+    keys: tuple[str, ...] = ()
+
+
+def line(mark: str, pattern: str, kind: Kind = "fact", keys: tuple[str, ...] = ()) -> Line:
+    """A line to look for, its pattern as text."""
+    return Line(mark, re.compile(pattern, re.ASCII), kind, keys)
+
+
+class Found(NamedTuple):
+    """A line of a log that matched, with what it says. `stream` tells replicas apart, `rank` the workers of one."""
+
+    number: int
+    says: Mapping[str, str]
+    stream: str = ""
+    rank: str = ""
+
+    def get(self, name: str, places: int = 0) -> Printed | None:
+        """A number that it says."""
+        return digits(self.says.get(name), places)
+
+
+class Run(NamedTuple):
+    """All that one start of an engine left in a log. `giga`: what a GB or GiB in it is taken for.
+
+    `budget`: bytes that each GPU had for the cache, where somebody knows them better than the log.
+    """
+
+    engine: Engine
+    found: tuple[Found, ...]
+    giga: int = GIB
+    budget: int | None = None
+
+    def last(self, name: str) -> str | None:
+        """The last thing said about `name`."""
+        return next((each.says[name] for each in reversed(self.found) if name in each.says), None)
+
+    def first(self, name: str) -> str | None:
+        """The first thing said about `name`."""
+        return next((each.says[name] for each in self.found if name in each.says), None)
+
+
+class Said(NamedTuple):
+    """What a run's log says of the question: names for the model, best first, the version, words of a command line and
+    the variables in front of it.
+
+    `metadata` is that of a GGUF file, where the log lists it. `rules`: the version to go by where none is named, since
+    its lines look like these.
+    """
+
+    models: tuple[str, ...] = ()
+    version: str | None = None
+    words: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    metadata: Mapping[str, object] | None = None
+    rules: str | None = None
+
+
+class Expected(NamedTuple):
+    """A printed number and what it should be. `low` to `high` is what follows from other printed digits or is exact.
+
+    Both and `predicted` count bytes, tokens or hundredths: `scale` of them are one of the printed `unit`. None where
+    nothing is to be expected, with `why`. `ranked`: a rank that is not in the log may have decided on less. `excuse`:
+    why a number that differs is no contradiction. `implied`: another printed number leaves no choice in any model: that
+    they agree says nothing.
+    """
+
+    number: int
+    quantity: str
+    printed: Printed
+    unit: str = ""
+    scale: int = 1
+    low: int | None = None
+    predicted: int | None = None
+    high: int | None = None
+    why: str = ""
+    ranked: bool = False
+    excuse: str = ""
+    implied: bool = False
+
+
+class Variation(NamedTuple):
+    """Another reading of the same log. `open`: nothing in the log speaks against it."""
+
+    words: str
+    question: Question
+    open: bool
+
+
+def _no_variations(question: Question, run: Run, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
+    return iter(())
+
+
+class LogForm(NamedTuple):
+    """How one engine's start-up reads.
+
+    `claims`: whether a run of such lines is this engine's and no relative's. `pooled`: one pool for requests of any
+    length, so that the length need not be known.
+    """
+
+    lines: tuple[Line, ...]
+    said: Callable[[Run], Said]
+    expect: Callable[[Question, Run], Iterator[Expected]]
+    variations: Callable[[Question, Run, str | None], Iterator[Variation]] = _no_variations
+    claims: Callable[[Sequence[Found]], bool] = lambda found: True  # noqa: ARG005
+    pooled: bool = True
+
+
+class Spoken(NamedTuple):
+    """An engine and how its start-up reads."""
+
+    engine: Engine
+    form: LogForm
+
+
+_VALUE = r"""['"]?\s*[=:]\s*(?:'([^']{0,300})'|"([^"]{0,300})"|([^\s,(){}\[\]]{1,300}))"""
+
+
+def key_values(text: str, keys: Sequence[str]) -> dict[str, str]:
+    """The first value of each key in a printed configuration; what is None or empty is left out."""
+    pattern = re.compile(rf"(?<![\w.-])({'|'.join(keys)}){_VALUE}")
+    found: dict[str, str] = {}
+    for match in pattern.finditer(text):
+        found.setdefault(match[1], match[2] or match[3] or match[4] or "")
+    return {key: value for key, value in found.items() if value not in ("", "None")}

@@ -1,0 +1,123 @@
+"""How the log of an Ollama server reads: its own lines, and those of the llama-server that it starts.
+
+Sources: llm/llama_server.go, server/routes.go and envconfig/config.go of Ollama fb3076099; for the engine of its own
+before 0.30 ml/device.go and runner/ollamarunner/runner.go of 0.11 to 0.24; logs that people posted.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from kvcalc.engines.base import Question
+from kvcalc.engines.llama_cpp import check as llama
+from kvcalc.engines.llama_cpp.log import LINES, flash_of, metadata_of
+from kvcalc.engines.log_form import GIB, MIB, Expected, Found, LogForm, Run, Said, Variation, line, plain
+from kvcalc.engines.ollama.engine import server_question
+from kvcalc.engines.ollama.versions import VERSIONS, Version
+from kvcalc.errors import KvcalcError
+
+__all__ = ["FORM"]
+
+_OWN = (
+    line("Listening on", r"Listening on \S{3,60} \(version (?P<version>[^)\s]{1,60})\)", "lasting"),
+    line("server config", r"OLLAMA_KV_CACHE_TYPE:(?P<kv_type>\w+)", "lasting"),
+    line("msg=load request", r"Parallel:(?P<parallel>\d+) BatchSize:(?P<batch>\d+) FlashAttention:(?P<flash>\w+) "
+         r"KvSize:(?P<kv_size>\d+) KvCacheType:(?P<k_type>\w+)?"),
+    line("architecture=", r'architecture=\w+ file_type=\S+ name=(?P<name>[^\s"]{1,120}|"[^"]{1,120}")'),
+    line('"kv cache"', r'device=(?P<own>\S{1,60}) size="(?P<own_size>[\d.]+) (?P<own_unit>[KMGT]iB)"', "count"),
+)  # fmt: skip
+_UNITS = {"KiB": 2**10, "MiB": MIB, "GiB": GIB, "TiB": 2**40}
+_OF_SERVER = ("cells", "kv_mib", "buffer_mib", "rs_mib", "rs_buffer_mib")
+
+
+_FLASH = {"true": "on", "Enabled": "on", "false": "off", "Disabled": "off"}
+
+
+def _said(run: Run) -> Said:
+    names = [name.strip('"') for name in (run.last("name"),) if name]
+    rules = VERSIONS[0].name if run.last("own") else None
+    return Said(tuple(names), run.last("version"), env=dict(_env(run)), metadata=metadata_of(run), rules=rules)
+
+
+def _env(run: Run) -> Iterator[tuple[str, str]]:
+    """The settings that such a context comes from."""
+    stated = (plain(run.last(name)) for name in ("n_seq_max", "seqs", "rs_seqs", "parallel"))
+    sequences = next(filter(None, stated), 1)
+    yield "OLLAMA_NUM_PARALLEL", str(sequences)
+    n_ctx, cells = plain(run.last("n_ctx") or run.last("kv_size")), plain(run.first("cells"))
+    tokens = n_ctx // sequences if n_ctx else cells
+    if tokens:
+        yield "OLLAMA_CONTEXT_LENGTH", str(tokens)
+    yield "OLLAMA_KV_CACHE_TYPE", run.first("k_type") or run.last("kv_type") or "f16"
+    flash = flash_of(run, run.first("v_type")) or _FLASH.get(run.last("flash") or "")
+    if flash in ("on", "off"):
+        yield "OLLAMA_FLASH_ATTENTION", "1" if flash == "on" else "0"
+    for name, key in (("batch", "num_batch"), ("n_ubatch", "num_batch"), ("rs_seq", "draft_num_predict")):
+        value = run.last(name)
+        if value not in (None, "0"):
+            yield key, str(value)
+
+
+def _expect(question: Question, run: Run) -> Iterator[Expected]:
+    """What Ollama prints for each device, and what its llama-server prints."""
+    yield from _own(question, run)
+    if any(name in each.says for each in run.found for name in _OF_SERVER):
+        version = question.version
+        assert isinstance(version, Version)
+        build = version.build or llama.rows(run)[-1]  # one inside an older Ollama is known by its lines alone
+        yield from llama.expect(server_question(question._replace(version=version._replace(build=build))), run)
+
+
+def _own(question: Question, run: Run) -> Iterator[Expected]:
+    """Devices share the cache: what one holds follows from the whole and the others."""
+    groups: list[list[Found]] = []
+    for found in run.found:
+        if "own" not in found.says:
+            continue
+        if not groups or any(each.says["own"] == found.says["own"] for each in groups[-1]):
+            groups.append([])  # it is told again, once it is loaded
+        groups[-1].append(found)
+    if not groups:
+        return
+    try:
+        total, why = sum(charge.bytes for charge in run.engine.plan(question).charges), ""
+    except KvcalcError as error:  # nothing to say of it, where the llama-server's lines may follow
+        total, why = None, error.message
+    for group in groups:
+        yield from _devices(group, total, why, run)
+
+
+def _devices(group: Sequence[Found], total: int | None, why: str, run: Run) -> Iterator[Expected]:
+    sizes = [
+        (found.number, printed, found.says["own_unit"], _UNITS[found.says["own_unit"]] * run.giga // GIB)
+        for found in group if (printed := found.get("own_size", 1)) is not None
+    ]  # fmt: skip
+    for i, (number, printed, unit, scale) in enumerate(sizes):
+        if total is None:
+            yield Expected(number, "kv", printed, unit, scale, why=why)
+            continue
+        others = [(each.whole(by), *each.bounds(by)) for _, each, _, by in (*sizes[:i], *sizes[i + 1 :])]
+        whole, low, high = (sum(other[k] for other in others) for k in range(3))
+        yield Expected(number, "kv", printed, unit, scale, max(total - high, 0), max(total - whole, 0), total - low)
+
+
+def _variations(question: Question, run: Run, version: str | None) -> Iterator[Variation]:
+    """Other versions, and what Ollama settles by the memory: its batch, and whether it drafts."""
+    for row in reversed(VERSIONS):
+        if row != question.version:
+            words = f"the rules of {'another time, ' if version else ''}ollama {row.name}"
+            yield Variation(words, question._replace(version=row), open=version is None)
+    for words, knobs in (
+        *((f"num_batch {size}", {"num_batch": size}) for size in (256, 512, 1024, 2048) if not _batched(run)),
+        ("4 drafted tokens", {"drafted": 4}),
+    ):
+        yield Variation(words, question._replace(knobs={**question.knobs, **knobs}), open=True)
+
+
+def _batched(run: Run) -> bool:
+    return bool(run.last("n_ubatch") or run.last("batch"))
+
+
+def _claims(found: Sequence[Found]) -> bool:
+    return any("ollama" in each.says or "own" in each.says for each in found)
+
+
+FORM = LogForm((*LINES, *_OWN), _said, _expect, _variations, _claims, pooled=False)

@@ -1,0 +1,260 @@
+"""What vLLM's printed numbers should be."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kvcalc.core.model import Attention, Latent, Recurrent
+from kvcalc.engines.base import Capacity, Plan, Question
+from kvcalc.engines.log_form import GIB, Expected, Found, Printed, Run, plain
+from kvcalc.engines.vllm.settings import settings_of
+from kvcalc.engines.vllm.specs import state_page, token_bytes
+from kvcalc.engines.vllm.versions import Version
+
+__all__ = ["expect"]
+
+_NO_MEMORY = "the log does not say how much memory there was for the cache"
+_SWAP = 4  # GiB for CPU blocks: --swap-space, per GPU
+
+
+class _Budget(NamedTuple):
+    """Bytes of the rank that has least, as far as printed digits say."""
+
+    low: int
+    middle: int
+    high: int
+    ranked: bool = False
+
+
+class _Reader:
+    """Goes through a run, and holds what it has said so far in each replica."""
+
+    def __init__(self, question: Question, run: Run) -> None:
+        self.question = question
+        self.run = run
+        self.ranks = question.request.layout.tp * question.request.layout.pp
+        self.plans: dict[tuple[int, bool], Plan] = {}
+        self.available: dict[str, list[Printed]] = {}
+        self.counted: set[str] = set()  # replicas whose blocks have been counted
+        self.tokens: dict[str, int] = {}
+        self.blocks: dict[str, int] = {}
+        self.old: set[str] = set()  # replicas of a vLLM that prints blocks
+
+    def plan(self, length: int | None = None, *, whole: bool = False) -> Plan:
+        """The plan for sequences of a length. `whole`: windows in full, as before V1."""
+        tokens = length or self.question.request.context
+        if (tokens, whole) not in self.plans:
+            question = self.question.at(1, tokens)
+            if whole:
+                question = question._replace(knobs={**question.knobs, "hybrid": False})
+            self.plans[tokens, whole] = self.run.engine.plan(question)
+        return self.plans[tokens, whole]
+
+    def memory(self, found: Found) -> None:
+        """Take the memory of a rank."""
+        printed = found.get("available", 2)
+        if printed is None:
+            return
+        if found.stream in self.counted:  # of another round
+            for known in (self.available, self.tokens, self.blocks):
+                known.pop(found.stream, None)
+            self.counted.discard(found.stream)
+        self.available.setdefault(found.stream, []).append(printed)
+
+    def budget(self, stream: str, plan: Plan) -> _Budget | None:
+        """What the blocks are cut from: the least memory of all ranks, or the blocks themselves."""
+        blocks = self.blocks.get(stream)
+        if blocks is not None:
+            width = plan.values["bytes_per_block"]
+            assert isinstance(width, int)
+            return _Budget(blocks * width, blocks * width, blocks * width)
+        if self.run.budget is not None:
+            return _Budget(self.run.budget, self.run.budget, self.run.budget)
+        if isinstance(self.question.knobs.get("num_gpu_blocks"), int):
+            return _Budget(0, 0, 0)
+        known = self.available.get(stream) or self.available.get("")
+        if not known:
+            return None
+        least = min(known, key=lambda each: each.bounds(self.run.giga))
+        low, high = least.bounds(self.run.giga)
+        return _Budget(max(low, 0), max(least.whole(self.run.giga), 0), max(high, 0), len(known) < self.ranks)
+
+
+def expect(question: Question, run: Run) -> Iterator[Expected]:
+    """Each number that vLLM printed beside what follows from the memory that it had, or from its other numbers."""
+    reader = _Reader(question, run)
+    for found in run.found:
+        if "available" in found.says:
+            reader.memory(found)
+        for name, rule in _RULES.items():
+            printed = found.get(name, _PLACES.get(name, 0))
+            if printed is not None:
+                yield from rule(reader, found, printed)
+
+
+def _tokens(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+    plan = reader.plan()
+    yield _counted(reader, found, printed, plan, "tokens", lambda capacity: capacity.tokens)
+    reader.tokens[found.stream] = printed.value
+    reader.counted.add(found.stream)
+
+
+def _concurrency(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+    """Of the tokens or blocks that were printed, else of the memory."""
+    length = plain(found.says.get("length"))
+    plan, tokens = reader.plan(length), reader.tokens.get(found.stream)
+    reader.counted.add(found.stream)
+    if found.stream in reader.old and length:  # tokens by length, not blocks by whole blocks
+        block = plan.values["block_size"]
+        assert isinstance(block, int)
+        most = round(100 * (reader.blocks[found.stream] * block / length))
+        yield Expected(found.number, "concurrency", printed, "x", 100, most, most, most, implied=True)
+    elif tokens is not None and found.stream not in reader.blocks:
+        first, last = (_hundredths(_capacity(plan, blocks)) for blocks in _blocks_of(plan, tokens))
+        implied = _row(reader.question).exact_tokens or plan.values["groups"] == 1  # tokens by length, in any model
+        yield Expected(found.number, "concurrency", printed, "x", 100, first, first, last, implied=implied)
+    else:
+        yield _counted(reader, found, printed, plan, "concurrency", _hundredths, "x", 100)
+
+
+def _num_blocks(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+    """`# GPU blocks` is how vLLM counted before it printed tokens, with windows in full before V1."""
+    plan = reader.plan(whole="cpu_blocks" in found.says)
+    reader.blocks.pop(found.stream, None)
+    yield _counted(reader, found, printed, plan, "num_blocks", _blocks)
+    reader.blocks[found.stream] = printed.value
+    if "device" in found.says:
+        reader.old.add(found.stream)
+    reader.counted.add(found.stream)
+
+
+def _cpu_blocks(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+    swap = plain(reader.run.last("swap_space"))
+    blocks = (_SWAP if swap is None else swap) * GIB // _width(reader.plan(whole=True))
+    excuse = "" if swap is not None else f"--swap-space is not in the log: {_SWAP} GiB is its default"
+    if printed.value:
+        yield Expected(found.number, "cpu_blocks", printed, "", 1, blocks, blocks, blocks, excuse=excuse)
+
+
+def _needed(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+    plan = reader.plan(plain(found.says.get("length")))
+    if plan.values["groups"] != 1:
+        why = "the sum of layers before they are grouped"
+        yield Expected(found.number, "needed", printed, "GiB", reader.run.giga, why=why)
+        return
+    per_sequence = plan.values["blocks_per_sequence"]
+    assert isinstance(per_sequence, int)
+    needed = per_sequence * _width(plan)
+    null = _width(plan) if _row(reader.question).checkpoint else 0
+    yield Expected(found.number, "needed", printed, "GiB", reader.run.giga, needed, needed, needed + null)
+
+
+def _longest(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+    budget = reader.budget(found.stream, reader.plan())
+    if budget is None:
+        return
+    most = plain(found.says.get("length")) or reader.question.request.context
+    low, middle, high = (_fitting(reader, each, most) for each in budget[:3])
+    yield Expected(found.number, "longest", printed, "tokens", 1, low, middle, high)
+
+
+def _fitting(reader: _Reader, budget: int, most: int) -> int:
+    """The longest sequence whose blocks fit."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        plan = reader.plan(middle)
+        per_sequence = plan.values["blocks_per_sequence"]
+        assert isinstance(per_sequence, int)
+        low, high = (middle, high) if per_sequence * _width(plan) <= budget else (low, middle - 1)
+    return low
+
+
+def _attn_block(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+    block = reader.plan().values["block_size"]
+    assert isinstance(block, int)
+    yield Expected(found.number, "attn_block", printed, "tokens", 1, block, block, block)
+
+
+def _mamba_pad(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+    """The page of a state, padded to that of a block of attention."""
+    settings = settings_of(reader.question, _row(reader.question))
+    caches = [cache for placed in reader.question.placement.layers for cache in placed.caches]
+    attending = [c for c in caches if isinstance(c, Latent) or (isinstance(c, Attention) and c.kv_heads)]
+    states = [state_page(c, settings) for c in caches if isinstance(c, Recurrent)]
+    if not attending or not states:
+        return
+    page, padded = max(states), settings.block * token_bytes(attending[0], settings)
+    low = 100 * 100 * (padded - page) // page
+    yield Expected(found.number, "mamba_pad_pct", printed, "%", 100, low, low, low + 1)
+
+
+_RULES: dict[str, Callable[[_Reader, Found, Printed], Iterator[Expected]]] = {
+    "attn_block": _attn_block,
+    "mamba_pad_pct": _mamba_pad,
+    "num_blocks": _num_blocks,
+    "cpu_blocks": _cpu_blocks,
+    "tokens": _tokens,
+    "concurrency": _concurrency,
+    "needed": _needed,
+    "longest": _longest,
+}
+_PLACES = {"concurrency": 2, "needed": 2, "mamba_pad_pct": 2}
+
+
+def _counted(
+    reader: _Reader,
+    found: Found,
+    printed: Printed,
+    plan: Plan,
+    quantity: str,
+    of: Callable[[Capacity], int],
+    unit: str = "",
+    scale: int = 1,
+) -> Expected:
+    """A count that follows from the memory."""
+    budget = reader.budget(found.stream, plan)
+    if budget is None or plan.capacity is None:
+        return Expected(found.number, quantity, printed, unit, scale, why=_NO_MEMORY)
+    low, middle, high = (of(plan.capacity(each)) for each in budget[:3])
+    return Expected(found.number, quantity, printed, unit, scale, low, middle, high, ranked=budget.ranked)
+
+
+def _capacity(plan: Plan, blocks: int) -> Capacity:
+    assert plan.capacity is not None
+    return plan.capacity(blocks * _width(plan))
+
+
+def _width(plan: Plan) -> int:
+    width = plan.values["bytes_per_block"]
+    assert isinstance(width, int)
+    return width
+
+
+def _blocks(capacity: Capacity) -> int:
+    blocks = capacity.values["num_blocks"]
+    assert isinstance(blocks, int)
+    return blocks
+
+
+def _hundredths(capacity: Capacity) -> int:
+    return round(100 * (capacity.concurrency or 0))
+
+
+def _blocks_of(plan: Plan, tokens: int) -> tuple[int, int]:
+    """The least and the largest number of blocks that are counted as so many tokens."""
+    least = _first(plan, tokens)
+    return least, max(least, _first(plan, tokens + 1) - 1)
+
+
+def _first(plan: Plan, tokens: int) -> int:
+    """The least number of blocks that are counted as at least so many tokens."""
+    low, high = 0, 2 * tokens + 2
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _capacity(plan, middle).tokens >= tokens else (middle + 1, high)
+    return low
+
+
+def _row(question: Question) -> Version:
+    assert isinstance(question.version, Version)
+    return question.version

@@ -1,0 +1,111 @@
+"""vLLM: one pool of blocks for all layers. What it reserves, counts and logs, by version.
+
+Sources: `v1/core/kv_cache_utils.py` and `v1/core/kv_cache_planning.py` of 0.33.0; the history from the wheels of 0.11.0
+to 0.30.0.
+"""
+
+from kvcalc.core.fitting import Share
+from kvcalc.engines.base import Capacity, Engine, Plan, Question
+from kvcalc.engines.deviation import restaged
+from kvcalc.engines.vllm import flags
+from kvcalc.engines.vllm.charges import charges
+from kvcalc.engines.vllm.formats import PACKED
+from kvcalc.engines.vllm.layout import Laid, lay, longest, stages_of
+from kvcalc.engines.vllm.settings import assumed
+from kvcalc.engines.vllm.versions import VERSIONS, Version, dropped, log
+from kvcalc.errors import KvcalcError
+
+__all__ = ["ENGINE"]
+
+
+def plan(question: Question) -> Plan:
+    """vLLM's reservation. The budget comes in by the plan's `capacity` alone."""
+    version = question.version
+    assert isinstance(version, Version)
+    kept = {} if question.kept is None else question.kept
+    if "laid" not in kept:
+        kept["laid"] = lay(restaged(question, stages_of(question)), version)
+    laid = kept["laid"]
+    settings = laid.settings
+    tokens = question.request.context
+    per_sequence, window = laid.per_sequence(tokens), longest(question)
+    cut = window is not None and tokens > window
+    if cut and "asked" not in kept:
+        raise KvcalcError(
+            f"--disable-sliding-window: vllm cuts the length to the window of {window:,} tokens", f"--context {window}"
+        )
+    kept["asked"] = True
+
+    def blocks_in(budget: int) -> int:
+        given = question.knobs.get("num_gpu_blocks")
+        return given if isinstance(given, int) else min(budget // width for width in laid.widths)
+
+    def capacity(budget: int) -> Capacity:
+        blocks = blocks_in(budget)
+        length = _fitting_length(laid, blocks, tokens) if question.knobs.get("auto_length") else tokens
+        concurrency = blocks / laid.per_sequence(length)  # doubles in this order, as the engine has them
+        if version.exact_tokens:
+            counted = int(concurrency * length)
+        else:
+            least = min(spec.block for each in laid.groups for spec in each.specs)
+            counted = blocks // len(laid.groups) * least * settings.dcp
+        values = {"num_blocks": blocks, "max_model_len": length}
+        return Capacity(counted, float(f"{concurrency:.2f}"), values, log(version, counted, length, concurrency))
+
+    def holds(budget: int) -> bool:
+        # One block is the null block, which no sequence can use.
+        return not cut and blocks_in(budget) - 1 >= question.sequences * per_sequence
+
+    return Plan(
+        tuple(charges(question, laid)),
+        values={
+            "block_size": settings.block,
+            "bytes_per_block": max(laid.widths),
+            "blocks_per_sequence": per_sequence,
+            "groups": len(laid.groups),
+        },
+        facts=assumed(question, version, settings),
+        warnings=dropped(version, question.request.model.model_type),
+        capacity=capacity,
+        holds=holds,
+    )
+
+
+def _fitting_length(laid: Laid, blocks: int, most: int) -> int:
+    """`--max-model-len auto`: the longest sequence up to the limit that fits beside the null block."""
+    low, high = 1, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if laid.per_sequence(middle) <= blocks - 1 else (low, middle - 1)
+    return low
+
+
+def utilization(question: Question, vram: int) -> Share:  # noqa: ARG001 - one signature for all engines
+    """`--gpu-memory-utilization`, of the driver's total."""
+    assert isinstance(question.version, Version)
+    return question.version.utilization
+
+
+# Start-up summaries of 2026: activations 0.2 to 2 GiB for up to 8,192 batched tokens, graphs 0.05 to 0.7, context and
+# communication 0.3 to 1.5. Very large mixtures of experts with more batched tokens take more.
+_LEAST_OVERHEAD, _MOST_OVERHEAD = 55 * 2**30 // 100, 42 * 2**30 // 10
+
+ENGINE = Engine(
+    "vllm",
+    VERSIONS,
+    plan,
+    ("fp16", "bf16", "fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4"),  # CacheDType of config/cache.py, and those of its own
+    flags.FLAGS,
+    flags.asked,
+    flags.model_of,
+    utilization=utilization,
+    packed=PACKED,
+    newest=VERSIONS[-1].name,
+    overhead=(_LEAST_OVERHEAD, _MOST_OVERHEAD),
+    splits=True,
+    vendors=("NVIDIA", "AMD", "Intel"),
+    one_format=True,
+    block="block_size",
+    start=flags.start,
+    replicates=True,
+)

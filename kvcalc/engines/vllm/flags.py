@@ -1,0 +1,404 @@
+"""vLLM's command line, as far as it concerns the cache: `engine/arg_utils.py` and `entrypoints/common/cli_args.py` of
+0.33.0. Underscores may stand for hyphens, and every switch has its `--no-` form.
+"""
+
+import re
+from collections.abc import Mapping
+
+from kvcalc.commands.deployment import Start, format_word, model_word, share_word, weights_word, words_of
+from kvcalc.commands.flags import Flag, Flags, Image, Read, word
+from kvcalc.core import dtypes
+from kvcalc.core.fitting import Share
+from kvcalc.core.model import Attention, Model
+from kvcalc.core.units import parse_integer
+from kvcalc.core.weights import loaded_as_fp8
+from kvcalc.engines.base import Asked, model_flag
+from kvcalc.engines.overrides import known, limit, parse_object
+from kvcalc.engines.vllm.formats import PACKED
+from kvcalc.errors import KvcalcError, shown
+
+__all__ = ["FLAGS", "asked", "model_of", "start"]
+
+# Flags of 0.33, and a few that older releases had, that cannot change the cache.
+_SWITCHES = """
+    trust-remote-code allow-deprecated-quantization enforce-eager enable-return-routed-experts
+    return-sampling-mask use-fp64-gumbel enable-trace-replay disable-cascade-attn skip-tokenizer-init
+    enable-prompt-embeds enable-sleep-mode sleep-mode-offload-cudagraph enable-cumem-allocator
+    enable-nccl-comm-suspend use-tqdm-on-load enable-mamba-cache-stochastic-rounding numa-bind dcp-q-replicate
+    data-parallel-hybrid-lb data-parallel-external-lb data-parallel-multi-port-external-lb enable-hc-sp
+    enable-expert-parallel enable-batch-sharded-sampling enable-ep-weight-filter enable-dbo
+    enable-shm-tensor-arena enable-elastic-ep disable-nccl-for-dp-synchronization enable-eplb
+    ray-workers-use-nsight disable-custom-all-reduce enable-fault-tolerance swa-bounded-replay enable-lora
+    enable-tower-connector-lora fully-sharded-loras specialize-active-lora enable-mixed-moe-lora-format
+    enable-moe-shared-loras kv-cache-metrics cudagraph-metrics enable-layerwise-nvtx-tracing enable-mfu-metrics
+    enable-logging-iteration-details jit-monitor-verbose long-prefill-token-threshold-adaptive
+    enable-chunked-prefill disable-chunked-mm-input scheduler-reserve-full-isl enable-flashinfer-autotune
+    monokernel disable-log-stats aggregate-engine-logging fail-on-environ-validation enable-log-requests
+    trust-request-chat-template trust-request-mm-kwargs return-tokens-as-token-ids enable-auto-tool-choice
+    exclude-tools-when-tool-choice-none enable-prompt-tokens-details enable-per-request-metrics
+    enable-server-load-tracking enable-force-include-usage enable-tokenizer-info-endpoint enable-log-outputs
+    enable-log-deltas cohere-is-reasoning-model log-error-stack tokens-only enable-scale-out
+    kv-sharing-fast-prefill enable-mamba-shared-prefix-checkpoint calculate-kv-scales
+    disable-uvicorn-access-log allow-credentials enable-ssl-refresh enable-request-id-headers
+    disable-fastapi-docs enable-offline-docs enable-flash-late-interaction headless grpc enable-mm-embeds
+    interleave-mm-strings skip-mm-profiling mm-encoder-only language-model-only disable-log-requests
+    enable-reasoning mm-device-do-normalize
+"""
+# Those that take several words, as lists do (`arg_utils.py: get_kwargs`).
+_MANY = """
+    served-model-name allowed-media-domains cudagraph-capture-sizes numa-bind-nodes numa-bind-cpus device-ids
+    lora-target-modules ignore-patterns collect-detailed-traces sleep-preserve-parameter-names logits-processors
+    lora-modules api-key middleware
+"""
+_WORDS = """
+    runner convert tokenizer tokenizer-mode seed hf-config-path allowed-local-media-path allowed-media-domains
+    revision code-revision tokenizer-revision quantization-config max-logprobs logprobs-mode
+    served-model-name config-format hf-token pooler-config generation-config override-generation-config
+    sleep-mode-backend sleep-preserve-parameter-names model-impl logits-processors io-processor-plugin
+    renderer-num-workers load-format download-dir safetensors-load-strategy safetensors-prefetch-num-threads
+    safetensors-prefetch-block-size model-loader-extra-config ignore-patterns pt-load-map-location mamba-backend
+    mamba-ssu-algorithm mamba-cache-philox-rounds reasoning-parser reasoning-parser-plugin
+    distributed-executor-backend master-addr master-port nnodes node-rank distributed-timeout-seconds
+    cpu-distributed-timeout-seconds numa-bind-nodes numa-bind-cpus device-ids dcp-comm-backend
+    dcp-kv-cache-interleave-size cp-kv-cache-interleave-size data-parallel-rank data-parallel-start-rank
+    data-parallel-size-local data-parallel-address data-parallel-rpc-port data-parallel-backend all2all-backend
+    ubatch-size elastic-ep-max-dp-size dbo-decode-token-threshold dp-sync-interval dbo-prefill-token-threshold
+    eplb-config expert-placement-strategy max-parallel-loading-workers worker-cls worker-extension-cls
+    mamba-block-size prefix-cache-retention-interval
+    fault-tolerance-config prefix-caching-hash-algo prefix-match-unit replayssm-buffer-len kv-offloading-size
+    kv-offloading-backend offload-backend cpu-offload-gb cpu-offload-params offload-group-size
+    offload-num-in-group offload-prefetch-step offload-params limit-mm-per-prompt media-io-kwargs
+    mm-processor-kwargs mm-processor-cache-gb mm-processor-cache-type mm-hasher-algorithm
+    mm-shm-cache-max-object-size-mb mm-encoder-tp-mode mm-encoder-attn-backend mm-encoder-attn-dtype
+    mm-encoder-fp8-scale-path mm-encoder-fp8-scale-save-path mm-encoder-fp8-scale-save-margin video-pruning-rate
+    video-pruning-method mm-tensor-ipc mm-processor-device mm-ipc-gpu-memory-gb max-loras
+    max-lora-rank lora-dtype max-cpu-loras lora-target-modules default-mm-loras max-lora-cls-labels lora-modules
+    logging-config log-level log-config-file show-hidden-metrics-for-version otlp-traces-endpoint
+    collect-detailed-traces per-request-spec-decode-metrics kv-cache-metrics-sample custom-histogram-buckets
+    jit-monitor-mode max-num-scheduled-tokens max-num-active-seqs max-num-queued-reqs max-num-queued-tokens
+    long-prefill-token-threshold scheduling-policy scheduler-cls watermark prefill-schedule-interval
+    stream-interval cudagraph-capture-sizes max-cudagraph-capture-size ir-op-priority moe-backend linear-backend
+    sparse-indexer-topk-backend watermark-config diffusion-config kv-events-config ec-transfer-config
+    ec-manager-config compilation-config engram-config reasoning-config kernel-config
+    additional-config structured-outputs-config aux-output-config profiler-config watchdog-config
+    optimization-level performance-mode weight-transfer-config shutdown-timeout kda-decode-backend chat-template
+    chat-template-content-format default-chat-template-kwargs reasoning-effort-map response-role
+    tool-call-parser tool-parser-plugin tool-strict-level tool-server max-log-len sse-keep-alive-interval
+    cohere-format anthropic-disabled-thinking-effort fingerprint-mode fingerprint-value host port grpc-port
+    data-parallel-supervisor-port dp-supervisor-probe-interval-s dp-supervisor-probe-timeout-s
+    dp-supervisor-probe-failure-threshold uds uvicorn-log-level disable-access-log-for-endpoints allowed-origins
+    allowed-methods allowed-headers api-key ssl-keyfile ssl-certfile ssl-ca-certs ssl-cert-reqs ssl-ciphers
+    root-path middleware h11-max-incomplete-event-size h11-max-header-count api-server-count swap-space
+    guided-decoding-backend max-seq-len-to-capture rope-scaling rope-theta
+"""
+
+_SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?([kKmMgGtT]?)")
+AUTO = -1
+
+
+def size(text: str, what: str) -> int:
+    """A number as `human_readable_int` reads it: `4k` is 4,000 and `4K` 4,096; decimals go with the small letters."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or (match[2] and not match[3].islower()):
+        raise KvcalcError(f"{what}: expected a number such as 4096, 4k (4,000) or 4K (4,096), got {shown(text)}")
+    decimals = match[2] or ""
+    number: int = int(match[1] + decimals) * _SUFFIXES.get(match[3], 1) // 10 ** len(decimals)
+    return number
+
+
+def length(text: str, what: str) -> int:
+    """`--max-model-len`: a size, or the longest that fits."""
+    return AUTO if text.strip().lower() in ("auto", "-1") else size(text, what)
+
+
+_SPECULATIVE = {"method": "method", "num_speculative_tokens": "speculative", "model": "draft_model",
+                "draft_tensor_parallel_size": "draft_tp"}  # fmt: skip
+
+
+def _speculation(text: str, what: str) -> dict[str, object]:
+    """What `--speculative-config` says of the cache: the method, the number of tokens and the draft model."""
+    found = parse_object(text, what)
+    values = {key: found[name] for name, key in _SPECULATIVE.items() if found.get(name) is not None}
+    for name, kind in (
+        ("num_speculative_tokens", int),
+        ("draft_tensor_parallel_size", int),
+        ("method", str),
+        ("model", str),
+    ):
+        value = found.get(name)
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool) or value in (0, "")):
+            raise KvcalcError(f"{what}: {name}: expected a {'number' if kind is int else 'name'}, got {shown(value)}")
+    return values
+
+
+# CacheDType of config/cache.py, and our names of the plain ones.
+_PLAIN = ("auto", "float16", "bfloat16", "fp16", "bf16", "fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4")
+
+
+def _kv_dtype(text: str, what: str) -> str:
+    name = text.strip().lower()
+    if name not in _PLAIN and name not in PACKED and known(name) not in _PLAIN:
+        raise KvcalcError(
+            f"{what}: expected a format of vllm's that was read, got {shown(text)}",
+            f"one of {', '.join((*_PLAIN, *PACKED))}",
+        )
+    return name
+
+
+def _attention(text: str, what: str) -> str:
+    """The kernels that `--attention-config` names. HiSparse keeps part of the cache in the host's memory."""
+    found = parse_object(text, what)
+    if found.get("hisparse_config") is not None:
+        raise KvcalcError(f"{what}: hisparse_config: its pools in the host's memory have no rule here", "leave it out")
+    return str(found.get("backend") or "")
+
+
+def _layout(text: str, what: str) -> str:
+    """Layouts with the block outermost pack pages of several sizes (`v1/core/kv_cache_planning.py`)."""
+    if text.upper().startswith("B"):
+        raise KvcalcError(f"{what}: a layout with the block outermost groups layers by another rule", "leave it out")
+    return text
+
+
+def _latents(text: str, what: str) -> bool:
+    """Without kernels for latents every head is cached, which no preset of such a model describes."""
+    if text.strip() not in ("", "0"):
+        raise KvcalcError(f"{what}: the heads of a latent model in full have no rule here", "leave it out")
+    return False
+
+
+def _connector(text: str, what: str) -> bool:
+    """Whether the connectors of `--kv-transfer-config` keep the hybrid manager on (`SupportsHMA`)."""
+    found = parse_object(text, what)
+    extra = found.get("kv_connector_extra_config")
+    inner = extra.get("connectors") if isinstance(extra, dict) else None
+    names = [found.get("kv_connector")]
+    if names == ["MultiConnector"] and isinstance(inner, list):
+        names = [each.get("kv_connector") if isinstance(each, dict) else None for each in inner]
+    return all(name in _HYBRID_CONNECTORS for name in names)
+
+
+# Classes with SupportsHMA in distributed/kv_transfer/kv_connector/v1 of 0.33.0.
+_HYBRID_CONNECTORS = (
+    "ExampleHiddenStatesConnector", "MooncakeConnector", "MooncakeStoreConnector", "MoRIIOConnector",
+    "SimpleCPUOffloadConnector", "HiSparseConnector", "OffloadingConnector", "DecodeBenchConnector", "NixlConnector",
+    "NixlPullConnector", "NixlPushConnector",
+)  # fmt: skip
+
+
+def _layers(text: str, what: str) -> tuple[str, ...]:
+    """Numbers of layers, or `sliding_window`."""
+    layers = tuple(text.split())
+    for layer in layers:
+        if layer != "sliding_window" and not re.fullmatch("[0-9]{1,4}", layer):
+            raise KvcalcError(f"{what}: expected numbers of layers or sliding_window, got {shown(layer)}")
+    return layers
+
+
+def _partition(text: str, what: str) -> tuple[int, ...]:
+    """Layers of each pipeline stage, with commas between."""
+    return tuple(parse_integer(number, what) for number in text.split(","))
+
+
+def _switch(key: str, name: str, *, off: bool = False, env: tuple[str, ...] = ()) -> tuple[Flag, Flag]:
+    """A switch and its `--no-` form, and of --enable-x also --disable-x (`EnableDisableAction`).
+
+    `off`: the switch turns `key` off; `env` are variables that turn it on.
+    """
+    verb, _, rest = name.partition("-")
+    other = {"enable": f"disable-{rest}", "disable": f"enable-{rest}"}.get(verb)
+    against = (f"--no-{name}", *((f"--{other}",) if other else ()))
+    return (
+        Flag(key, (f"--{name}",), constant=not off, env=() if off else env),
+        Flag(key, against, constant=off, env=env if off else ()),
+    )
+
+
+FLAGS = Flags(
+    ("vllm serve", "vllm.entrypoints.openai.api_server", "vllm"),
+    (
+        Flag("model", ("--model",), word),
+        Flag("context", ("--max-model-len",), length),
+        Flag("tp", ("--tensor-parallel-size", "-tp"), parse_integer),
+        Flag("pp", ("--pipeline-parallel-size", "-pp"), parse_integer),
+        Flag("dp", ("--data-parallel-size", "-dp"), parse_integer),
+        Flag("dcp", ("--decode-context-parallel-size", "-dcp"), parse_integer),
+        Flag("dtype", ("--dtype",), word),
+        Flag("kv_dtype", ("--kv-cache-dtype",), _kv_dtype),
+        Flag("quantization", ("--quantization", "-q"), word),
+        Flag("kv_memory", ("--kv-cache-memory-bytes", "--kv-cache-memory"), size),
+        Flag("utilization", ("--gpu-memory-utilization", "--device-memory-utilization"), Share.parse),
+        Flag("block_size", ("--block-size",), parse_integer),
+        Flag("max_num_seqs", ("--max-num-seqs",), parse_integer),
+        Flag("max_num_batched_tokens", ("--max-num-batched-tokens",), size),
+        Flag("num_gpu_blocks", ("--num-gpu-blocks-override",), parse_integer),
+        Flag("backend", ("--attention-backend",), word),
+        Flag("attention", ("--attention-config", "-ac"), _attention, fields=True),
+        Flag("layout", (), _layout, env=("VLLM_KV_CACHE_LAYOUT",)),
+        Flag("whole_heads", (), _latents, env=("VLLM_MLA_DISABLE",)),
+        Flag("mamba_cache_mode", ("--mamba-cache-mode",), word),
+        Flag("mamba_cache_dtype", ("--mamba-cache-dtype",), word),
+        Flag("mamba_ssm_cache_dtype", ("--mamba-ssm-cache-dtype",), word),
+        Flag("gdn_backend", ("--gdn-prefill-backend",), word),
+        Flag("kda_backend", ("--kda-prefill-backend",), word),
+        Flag("speculation", ("--speculative-config", "-sc"), _speculation, fields=True),
+        Flag("method", ("--spec-method",), word),
+        Flag("speculative", ("--spec-tokens",), parse_integer),
+        Flag("draft_model", ("--spec-model",), word),
+        Flag("overrides", ("--hf-overrides",), parse_object, fields=True),
+        Flag("connectors", ("--kv-transfer-config",), _connector, fields=True),
+        Flag("skip_layers", ("--kv-cache-dtype-skip-layers",), _layers, several=True),
+        Flag("prefill_context", ("--prefill-context-parallel-size", "-pcp"), parse_integer),
+        Flag("partition", (), _partition, env=("VLLM_PP_LAYER_PARTITION",)),
+        Flag("replay", ("--use-replayssm",)),
+        *_switch("async_scheduling", "async-scheduling"),
+        *_switch("enable_prefix_caching", "enable-prefix-caching"),
+        *_switch(
+            "hybrid",
+            "disable-hybrid-kv-cache-manager",
+            off=True,
+            env=("VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",),
+        ),
+        *_switch("windows", "disable-sliding-window", off=True),
+    ),
+    words=frozenset(f"--{name}" for name in _WORDS.split())
+    | {"-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc", "-cc"},
+    switches=frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-"))
+    | {"-dph", "-dpe", "-dpm", "-ep"},
+    many=frozenset(f"--{name}" for name in _MANY.split()),
+    underscores=True,
+    abbreviated=True,
+    config=("--config",),
+    images=(Image("vllm/vllm-openai", "vllm serve"),),  # docker/Dockerfile; older: the module
+)
+
+_OPTIONS = ("tp", "pp", "dp", "dcp")
+_FP8 = ("fp8", "fp8_per_tensor", "fp8_per_block", "fp8_per_channel")  # made of 16 bits (`config/quantization.py`)
+_DTYPES = {"half": "fp16", "float16": "fp16", "bfloat16": "bf16", "float": "fp32", "float32": "fp32"}
+_SETTINGS = (
+    "block_size", "max_num_seqs", "max_num_batched_tokens", "num_gpu_blocks", "backend", "mamba_cache_mode",
+    "mamba_cache_dtype", "mamba_ssm_cache_dtype", "gdn_backend", "kda_backend", "async_scheduling",
+    "enable_prefix_caching", "hybrid",
+    "windows", "method", "speculative", "skip_layers", "prefill_context", "replay", "partition",
+)  # fmt: skip
+
+
+def asked(program: str, read: Read, model: Model) -> Asked:
+    """Options of ours, and vLLM's own settings. Without a length, a command takes the model's limit."""
+    values = dict(read.values)
+    options = {name: values[name] for name in _OPTIONS if name in values}
+    knobs = {name: values[name] for name in _SETTINGS if name in values}
+    draft = _drafted(values, knobs)
+    if values.get("attention"):
+        knobs.setdefault("backend", values["attention"])
+    if values.get("connectors") is False:
+        knobs.setdefault("hybrid", False)
+    context = _context(values, program, model)
+    if context == AUTO:
+        context, knobs["auto_length"] = "max", True
+    if context is not None:
+        options["context"] = context
+    computed = str(values.get("dtype", "auto")).lower()
+    if computed != "auto":
+        if computed not in _DTYPES:
+            raise KvcalcError(f"--dtype: expected auto or one of {', '.join(_DTYPES)}, got {shown(computed)}")
+        knobs["computed"] = dtypes.COMPUTE[_DTYPES[computed]]
+    kept = str(values.get("kv_dtype", "auto")).lower()
+    if kept in PACKED:
+        knobs["packed"] = kept
+    if kept != "auto":
+        options["kv_dtype"] = PACKED.get(kept, kept)
+    elif computed != "auto" and model.kv_dtype is None:
+        options["kv_dtype"] = _DTYPES[computed]
+    utilization, memory = values.get("utilization"), values.get("kv_memory")
+    sequences = values.get("max_num_seqs")
+    return Asked(
+        options,
+        knobs,
+        utilization=utilization if isinstance(utilization, Share) else None,
+        kv_memory=memory if isinstance(memory, int) else None,
+        draft=draft,
+        sequences=sequences if isinstance(sequences, int) else None,
+        loaded=loaded_as_fp8(model) if values.get("quantization") in _FP8 else None,
+    )
+
+
+def _context(values: Mapping[str, object], program: str, model: Model) -> object:
+    """The length that is stated; that of a command is the limit of the model, or of keys that replace it."""
+    limited = limit(values.get("overrides"), "--hf-overrides", "--max-model-len", stated="context" in values)
+    window = _shortest(model) if values.get("windows") is False and program else None
+    if window:
+        limited = min(window, limited or window)  # `_get_and_verify_max_len`
+    return values.get("context", limited or "max" if program and (limited or model.max_context) else None)
+
+
+def _shortest(model: Model) -> int | None:
+    """The window to which a model without windows is cut."""
+    spans = [c.span for c in model.distinct_caches if isinstance(c, Attention) and c.reach == "sliding" and c.span]
+    return min([*spans, *([model.max_context] if model.max_context else [])], default=None) if spans else None
+
+
+# Methods whose draft has layers of its own, which vLLM lists behind the model's: of EAGLE's kinds or of any model.
+_OF_MODELS = ("draft_model", "eagle", "eagle3")
+
+
+def _drafted(values: Mapping[str, object], knobs: dict[str, object]) -> str | None:
+    """The draft model that is named, for a method that runs its layers. The method and the tokens become settings."""
+    stated = values.get("speculation")
+    said = {**(stated if isinstance(stated, dict) else {}), **values}
+    if not {"speculation", "method", "speculative", "draft_model"} & said.keys():
+        return None
+    method, name = str(said.get("method", "")), said.get("draft_model")
+    if not method and isinstance(name, str):  # the order of config/speculative.py
+        kinds = {"eagle-": "eagle", "eagle3": "eagle3", "dflash": "dflash", "dspark": "dspark"}
+        method = next((kind for part, kind in kinds.items() if part in name.lower()), "draft_model")
+    knobs["method"] = method
+    if "speculative" in said:
+        knobs["speculative"] = said["speculative"]
+    elif method not in ("ngram", "ngram_gpu", "suffix"):
+        raise KvcalcError(
+            "--speculative-config: expected num_speculative_tokens in it", "say how many tokens are drafted"
+        )
+    if method not in _OF_MODELS:
+        return None
+    if "draft_tp" in said and said["draft_tp"] != values.get("tp", 1):
+        raise KvcalcError("--speculative-config: draft_tensor_parallel_size other than the model's has no rule here")
+    return name if isinstance(name, str) else None
+
+
+def model_of(program: str, read: Read) -> str | None:
+    """The word behind `vllm serve`, or --model."""
+    if program.startswith("vllm serve") and read.others:
+        return read.others[0]
+    return model_flag(program, read)
+
+
+# CacheDType in `config/cache.py`.
+_CACHE = {
+    "fp16": "float16", "bf16": "bfloat16", **{name: name for name in ("fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4", *PACKED)}
+}  # fmt: skip
+
+
+def start(start: Start) -> tuple[str, ...]:
+    """`vllm serve`. --max-num-seqs is for each replica, since each has a scheduler of its own (`v1/engine/core.py`)."""
+    layout = start.layout
+    spread = (
+        ("--tensor-parallel-size", layout.tp),
+        ("--pipeline-parallel-size", layout.pp),
+        ("--data-parallel-size", layout.dp),
+        ("--decode-context-parallel-size", layout.dcp),
+    )
+    return (
+        *("vllm", "serve", model_word(start)),
+        *words_of((flag, size) for flag, size in spread if size > 1),
+        *words_of(
+            (
+                ("--max-model-len", start.context),
+                ("--max-num-seqs", start.sequences),
+                ("--kv-cache-dtype", format_word(start, _CACHE, "vllm")),
+                ("--quantization", weights_word(start, {"fp8": "fp8"}, "vllm")),
+                ("--gpu-memory-utilization", share_word(start.utilization)),
+            )
+        ),
+    )

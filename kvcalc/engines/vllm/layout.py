@@ -1,0 +1,150 @@
+"""vLLM's list of layers: the specs of all caches in order, laid into one pool of blocks."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kvcalc.core.model import Attention, Cache, Compressed, Latent, Recurrent
+from kvcalc.core.sharding import shard
+from kvcalc.engines.base import Question
+from kvcalc.engines.vllm.groups import Entry, Group, group, widest
+from kvcalc.engines.vllm.settings import drafts, settings_of
+from kvcalc.engines.vllm.specs import Settings, Spec, blocks_per_sequence, specs_of
+from kvcalc.engines.vllm.versions import Version
+from kvcalc.errors import KvcalcError
+
+__all__ = ["Laid", "Placed", "lay", "longest", "stages_of"]
+
+
+class Placed(NamedTuple):
+    """A cache in vLLM's list of layers: a rank's part, and the whole.
+
+    `draft`: it belongs to a draft. `plain`: it is left out of the format that the others have.
+    """
+
+    cache: Cache
+    whole: Cache
+    draft: bool
+    plain: bool
+
+
+class Laid(NamedTuple):
+    """A model laid into vLLM's pool: its caches in order, their groups, and bytes of a block by stage."""
+
+    caches: list[Placed]
+    groups: list[Group]
+    widths: list[int]
+    settings: Settings
+
+    def blocks(self, each: Group, tokens: int) -> int:
+        """Blocks of one sequence in one group."""
+        return max(blocks_per_sequence(spec, tokens, self.settings) for spec in each.specs)
+
+    def per_sequence(self, tokens: int) -> int:
+        return sum(self.blocks(each, tokens) for each in self.groups)
+
+
+def lay(question: Question, version: Version) -> Laid:
+    """The specs of all layers in order, drafts behind them on the last stage, and their groups."""
+    settings = settings_of(question, version)
+    model, layout = question.request.model, question.request.layout
+    _check_contexts(question)
+    widen = _without_windows(question)
+    entries: list[Entry] = []
+    caches: list[Placed] = []
+    placed = zip(question.placement.layers, model.layers, strict=True)
+    listed = [(each.position, each.stage, each.caches, whole, False) for each, whole in placed]
+    listed += [
+        (len(model.layers) + i, layout.pp - 1, tuple(shard(cache, layout) for cache in layer), layer, True)
+        for i, layer in enumerate(drafts(question))
+    ]
+    found: dict[tuple[Cache, bool], tuple[Spec, ...]] = {}
+    for position, stage, parts, wholes, draft in listed:
+        for cache, whole in zip(parts, wholes, strict=True):
+            own = settings.at(position, cache)
+            key = widen(cache), own is not settings
+            if key not in found:
+                found[key] = specs_of(key[0], own)
+            for spec in found[key]:
+                entries.append(Entry(len(entries), stage, spec))
+                caches.append(Placed(cache, whole, draft, own is not settings))
+    if not entries:
+        raise KvcalcError("--engine: vllm keeps no cache for this model", "leave it out")
+    groups = group(entries, version.close, packed=settings.compressed)
+    return Laid(caches, groups, [widest(groups, stage) for stage in range(layout.pp)], settings)
+
+
+def stages_of(question: Question) -> list[int]:
+    """Layers of each pipeline stage (`distributed/utils.py: get_pp_indices`).
+
+    Where they do not divide, one more for stages from the last but one backwards; or as VLLM_PP_LAYER_PARTITION says.
+    """
+    layers, pp = len(question.placement.layers), question.request.layout.pp
+    given = question.knobs.get("partition")
+    if isinstance(given, tuple):
+        if len(given) != pp or sum(given) != layers:
+            raise KvcalcError(f"VLLM_PP_LAYER_PARTITION: expected {pp} numbers that add up to {layers}, got {given}")
+        return list(given)
+    least, more = divmod(layers, pp)
+    return [least + (pp - 1 - more <= stage < pp - 1) for stage in range(pp)]
+
+
+def _check_contexts(question: Question) -> None:
+    """Decode context parallelism as vLLM starts with it (`config/model.py: verify_with_parallel_config`)."""
+    layout, model = question.request.layout, question.request.model
+    if layout.dcp == 1:
+        return
+    for cache in model.distinct_caches:
+        if isinstance(cache, Attention) and cache.kv_heads:
+            if cache.reach != "full":
+                raise KvcalcError(f"--dcp: vllm cannot spread a model with {cache.reach} layers", "leave it out")
+            most = layout.tp // cache.kv_heads if layout.tp > cache.kv_heads else 1
+            if layout.dcp > most or cache.heads // cache.kv_heads % layout.dcp:
+                raise KvcalcError(
+                    f"--dcp: vllm spreads a context over ranks that hold the same heads: at most {most} at --tp "
+                    f"{layout.tp}, and a divisor of {cache.heads // cache.kv_heads}, got {layout.dcp}"
+                )
+
+
+def longest(question: Question) -> int | None:
+    """Windows that are switched off cut the length to the window (`config/model.py: _get_and_verify_max_len`)."""
+    if question.knobs.get("windows", True):
+        return None
+    caches = question.request.model.distinct_caches
+    return min((c.span for c in caches if isinstance(c, Attention) and c.reach == "sliding" and c.span), default=None)
+
+
+_UNSEEING = ("ngram", "ngram_gpu", "suffix", "draft_model", "medusa", "mlp_speculator")  # `use_eagle` is false of them
+
+
+def _without_windows(question: Question) -> Callable[[Cache], Cache]:
+    """Windows widened to the whole context where vLLM's manager of several kinds is off (`config/vllm.py`).
+
+    By a flag, by default for chunks until it managed them, and for chunks beside drafts that see the model's hidden
+    states. A model without full layers keeps its own.
+    """
+    knobs, distinct = question.knobs, question.request.model.distinct_caches
+    reaches = {cache.reach for cache in distinct if isinstance(cache, Attention) and cache.kv_heads}
+    if not knobs.get("windows", True):
+        return _widen
+    assert isinstance(question.version, Version)
+    drafted = bool(knobs.get("speculative")) and str(knobs.get("method", "")) not in _UNSEEING
+    if knobs.get("hybrid", "chunked" not in reaches or (question.version.chunks and not drafted)):
+        return lambda cache: cache
+    if "cross" in reaches or any(isinstance(cache, Recurrent | Compressed) for cache in distinct):
+        raise KvcalcError(
+            "--disable-hybrid-kv-cache-manager: vllm does not start this model without that manager", "leave it out"
+        )
+    if len({c.span for c in distinct if isinstance(c, Attention) and c.reach in ("sliding", "chunked")}) > 1:
+        raise KvcalcError(
+            "--disable-hybrid-kv-cache-manager: vllm cannot bring windows of several lengths to one kind",
+            "leave it out",
+        )
+    full = "full" in reaches or any(isinstance(cache, Latent) for cache in distinct)
+    return _widen if full else lambda cache: cache
+
+
+def _widen(cache: Cache) -> Cache:
+    """A window or chunk as long as the context."""
+    if isinstance(cache, Attention) and cache.reach in ("sliding", "chunked"):
+        return cache._replace(reach="full", span=None)
+    return cache

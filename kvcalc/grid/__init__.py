@@ -1,0 +1,1 @@
+"""Many sizes of one model over ranges of options."""

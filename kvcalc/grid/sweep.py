@@ -1,0 +1,222 @@
+"""Many sizes of one model: what does not depend on the batch is worked out once, and so is what depends on neither.
+
+The bytes are those of `sizing`, `sharding` and `fitting`, rule by rule; only the order of the sums is another.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kvcalc.core.fitting import Binding, Room, capacity_tokens, equal_sequences, longest_context, most_sequences, sized
+from kvcalc.core.formula import size
+from kvcalc.core.model import Attention, Cache
+from kvcalc.core.sharding import rank_tokens, stages
+from kvcalc.core.sizing import Size, slope_and_fixed
+from kvcalc.core.units import ceil_div
+from kvcalc.engines.base import Engine, Question, holding, reserve
+from kvcalc.errors import KvcalcError
+
+__all__ = ["AXES", "Cell", "Grid", "Plane", "Setting", "longest"]
+
+AXES = ("gpu", "weights", "engine", "kv_dtype", "tp", "context", "batch")  # as rows are ordered: the last changes first
+
+
+class Setting(NamedTuple):
+    """A question without its context and batch: `size` has one of each, any. `room` is None without a budget.
+
+    `question` is the one put to an engine, where one is named.
+    """
+
+    size: Size
+    room: Room | None = None
+    engine: Engine | None = None
+    question: Question | None = None
+
+
+class Cell(NamedTuple):
+    """One answer. What was not asked is None, and all of it where the question was `refused`, which says why."""
+
+    context: int
+    batch: int
+    bytes_per_token: int | None = None
+    bytes_per_sequence: int | None = None
+    bytes_total: int | None = None
+    bytes_total_per_gpu: int | None = None
+    textbook_bytes_total: int | None = None
+    reserved_bytes_total: int | None = None
+    reserved_bytes_per_gpu: int | None = None
+    kv_budget_bytes_per_gpu: int | None = None
+    max_batch: int | None = None
+    capacity_tokens: int | None = None
+    fits: bool | None = None
+    binding: Binding | None = None
+    refused: str | None = None
+
+
+class Plane(NamedTuple):
+    """One choice of everything but context and batch, and what is asked of it.
+
+    `names` are the choices on the axes before those two, None where there is none. `error`: why there is no setting.
+    """
+
+    names: tuple[str | int | None, ...]
+    contexts: tuple[int, ...]
+    batches: tuple[int, ...]
+    setting: Setting | None
+    error: KvcalcError | None = None
+
+    def cells(self) -> Iterator[Cell]:
+        """The answers, context by context, all batches of one after the other."""
+        setting = self.setting
+        if setting is None:
+            why = "" if self.error is None else self.error.message
+            yield from (Cell(context, batch, refused=why) for context in self.contexts for batch in self.batches)
+            return
+        column_of = _Columns(setting.size)
+        for context in self.contexts:
+            column = column_of(context)
+            if setting.engine is None or setting.question is None:
+                yield from _exact(setting, column, self.batches)
+            else:
+                yield from _reserved(setting, setting.engine, setting.question, column, self.batches)
+
+
+class Grid(NamedTuple):
+    """All planes of a model, in the order of their rows."""
+
+    planes: tuple[Plane, ...]
+
+    def answers(self) -> Iterator[tuple[Plane, Cell]]:
+        """Every cell, worked out as it is reached."""
+        return ((plane, cell) for plane in self.planes for cell in plane.cells())
+
+    @property
+    def size(self) -> int:
+        """How many cells there are."""
+        return sum(len(plane.contexts) * len(plane.batches) for plane in self.planes)
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The axes on which the planes differ, or ask for more than one value."""
+        values: list[set[str | int | None]] = [
+            set(column) for column in zip(*(p.names for p in self.planes), strict=True)
+        ]
+        values.append({context for plane in self.planes for context in plane.contexts})
+        values.append({batch for plane in self.planes for batch in plane.batches})
+        return tuple(axis for axis, found in zip(AXES, values, strict=True) if len(found) > 1)
+
+
+class _Column(NamedTuple):
+    """What one context leads to, whatever the batch. `per_gpu`: of one sequence, on the fullest GPU."""
+
+    context: int
+    per_token: int
+    per_sequence: int
+    per_gpu: int
+    textbook: int | None
+
+
+class _Columns:
+    """A question's bytes as a function of the context: equal caches are counted once, before the first of them."""
+
+    def __init__(self, measured: Size) -> None:
+        self.request, self.textbook = measured.request, measured.textbook
+        self.groups = [(group.cache, group.copies) for group in measured.groups]
+        self.whole = measured.request.layout.tp * measured.request.layout.pp == 1  # every GPU holds whole sequences
+        found = {tuple(caches.items()) for caches in stages(measured.placement).values()}
+        self.stages = () if self.whole else tuple(found)
+        spans = {c.span for c, _ in self.groups if isinstance(c, Attention) and c.span is not None}
+        self.spans = sorted(spans)  # a slope changes where a window is full, and nowhere else
+        self.slopes: dict[int, int] = {}
+
+    def __call__(self, context: int) -> _Column:
+        dcp = self.request.layout.dcp
+        per_sequence = sum(self._size(cache, context) * copies for cache, copies in self.groups)
+        per_gpu = per_sequence
+        if not self.whole:
+            per_gpu = max(
+                sum(self._size(cache, rank_tokens(cache, context, dcp)) * copies for cache, copies in stage)
+                for stage in self.stages
+            )
+        textbook = None if self.textbook is None else self.textbook.bytes_per_token * context
+        return _Column(context, self._slope(context), per_sequence, per_gpu, textbook)
+
+    def _size(self, cache: Cache, tokens: int) -> int:
+        return size(cache, tokens, self.request.widths, self.request.encoder_tokens)
+
+    def _slope(self, context: int) -> int:
+        full = sum(span <= context for span in self.spans)
+        if full not in self.slopes:
+            self.slopes[full] = slope_and_fixed(self.request._replace(context=context))[0].per_token
+        return self.slopes[full]
+
+
+def longest(setting: Setting, context: int, batch: int) -> int | None:
+    """The longest context that fits at a batch; None without a budget, and where nothing limits it."""
+    if setting.room is None:
+        return None
+    request = setting.size.request._replace(context=context, batch=batch)
+    if setting.engine is None or setting.question is None:
+        return longest_context(setting.room, sized(setting.size._replace(request=request)), request)[0]
+    held = holding(reserve(setting.engine, setting.question._replace(request=request)))
+    return longest_context(setting.room, held, request)[0]
+
+
+def _exact(setting: Setting, column: _Column, batches: Sequence[int]) -> Iterator[Cell]:
+    context, per_token, per_sequence, per_gpu, textbook = column
+    dp, room = setting.size.request.layout.dp, setting.room
+    budget = most = tokens = None
+    binding: Binding | None = None
+    if room is not None:
+        budget = room.kv_budget
+        sequences, binding, capacity = equal_sequences(room, context, per_gpu)
+        most, tokens = (None if number is None else number * dp for number in (sequences, capacity))
+    for batch in batches:
+        on_gpu = per_gpu * ceil_div(batch, dp)
+        yield Cell(
+            context,
+            batch,
+            per_token,
+            per_sequence,
+            per_sequence * batch,
+            on_gpu,
+            None if textbook is None else textbook * batch,
+            None,
+            None,
+            budget,
+            most,
+            tokens,
+            None if budget is None else on_gpu <= budget,
+            binding,
+        )
+
+
+def _reserved(
+    setting: Setting, engine: Engine, question: Question, column: _Column, batches: Sequence[int]
+) -> Iterator[Cell]:
+    """An engine has no rule for all batches alike, and is asked for each; how many fit, where that may be another."""
+    dp, context, room = setting.size.request.layout.dp, column.context, setting.room
+    limits: dict[int | None, tuple[int | None, Binding]] = {}
+    for exact in _exact(setting._replace(room=None), column, batches):
+        asked = question._replace(request=question.request._replace(context=context, batch=exact.batch))
+        try:
+            reservation = reserve(engine, asked)
+        except KvcalcError as error:
+            yield Cell(context, exact.batch, refused=error.message)
+            continue
+        cell = exact._replace(
+            reserved_bytes_total=reservation.reserved_total, reserved_bytes_per_gpu=reservation.reserved_per_gpu
+        )
+        if room is not None:
+            held = holding(reservation)
+            if held.most_sequences not in limits:
+                limits[held.most_sequences] = most_sequences(room, held, context)
+            sequences, binding = limits[held.most_sequences]
+            tokens = capacity_tokens(room, held, context * asked.sequences)
+            cell = cell._replace(
+                kv_budget_bytes_per_gpu=room.kv_budget,
+                max_batch=None if sequences is None else sequences * dp,
+                capacity_tokens=None if tokens is None else tokens * dp,
+                fits=held.asked <= room.kv_budget and reservation.plan.fits(room.free),
+                binding=binding,
+            )
+        yield cell

@@ -1,0 +1,38 @@
+"""The start commands that engines have for a deployment."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kvcalc.commands.deployment import Start
+from kvcalc.core.fitting import Share
+from kvcalc.engines.base import Engine
+from kvcalc.errors import KvcalcError
+from kvcalc.launch.registry import all_engines
+
+__all__ = ["Written", "commands_for"]
+
+
+class Written(NamedTuple):
+    """The command of one of `servers` equal servers; or why the engine cannot, in one line."""
+
+    words: tuple[str, ...] = ()
+    servers: int = 1
+    refused: str | None = None
+
+
+def commands_for(start: Start, share: Callable[[Engine], Share | None] | None = None) -> dict[str, Written]:
+    """How each engine that has a command for it would be started so, by the engine's name.
+
+    `share`: the share of the memory that an engine is told, where that differs by engine.
+    """
+    written: dict[str, Written] = {}
+    for engine in all_engines():
+        if engine.start is None:
+            continue
+        try:
+            words = engine.start(start._replace(utilization=share(engine)) if share else start)
+        except KvcalcError as error:
+            written[engine.name] = Written(refused=error.message)
+        else:
+            written[engine.name] = Written(words, 1 if engine.replicates else start.layout.dp)
+    return written

@@ -1,0 +1,1 @@
+"""Where presets and model files are found: a name becomes a model."""

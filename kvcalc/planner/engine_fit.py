@@ -1,0 +1,147 @@
+"""What an engine reserves, as fitting and planning ask for it: whether so many sequences of so many tokens fit."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kvcalc.commands.versions import Version
+from kvcalc.core.card import Card
+from kvcalc.core.fitting import Fit, Room, Share, fill, most_of
+from kvcalc.core.request import Request
+from kvcalc.core.sharding import place
+from kvcalc.core.units import MOST_TOKENS, ceil_div
+from kvcalc.engines.base import Engine, Question, Reservation, holding, reserve
+from kvcalc.errors import KvcalcError
+from kvcalc.planner.replica import Exact
+
+if TYPE_CHECKING:
+    from kvcalc.planner.question import Way
+
+__all__ = ["Engaged", "Reserved"]
+
+
+class Reserved:
+    """A replica of an engine. `prefix` tokens, in whole blocks, are held once for all sequences: each sequence but one
+    then needs less, by the bytes that exact full attention and latents have there. An engine has at least as many.
+    """
+
+    def __init__(self, reservation: Reservation, way: "Way", prefix: int) -> None:
+        self._reservation, self._way = reservation, way
+        self._holding = holding(reservation)
+        self.most_sequences = self._holding.most_sequences
+        self.warnings = reservation.plan.warnings
+        self.pooled = reservation.plan.capacity is not None
+        self._saved = 0
+        if prefix:
+            if reservation.plan.capacity is None:
+                name = reservation.engine.name
+                raise KvcalcError(f"--shared-prefix: {name} has no pool in which sequences share one", "leave it out")
+            block = reservation.plan.values.get("block_size")
+            whole = prefix // block * block if isinstance(block, int) and block else prefix
+            request = way.choice.request
+            exact = Exact(way.spread, request.widths, request.encoder_tokens, whole)
+            self._saved = exact.least_shared(whole)
+
+    def _bonus(self, sequences: int) -> int:
+        return (sequences - 1) * self._saved
+
+    def asked(self, sequences: int, tokens: int) -> int:
+        question = self._reservation.question.at(sequences, tokens)
+        return self._reservation.engine.plan(question).needed - self._bonus(sequences)
+
+    def each(self, tokens: int) -> int:
+        """Bytes that one more sequence adds; of an engine for a single sequence, those of that one."""
+        one = self.asked(1, tokens)
+        return one if self.most_sequences == 1 else max(self.asked(2, tokens) - one, 0)
+
+    def shared(self, tokens: int) -> int:
+        """What does not grow with the number of sequences."""
+        return max(self.asked(1, tokens) - self.each(tokens), 0)
+
+    def holds(self, sequences: int, tokens: int, free: int) -> bool:
+        if self.most_sequences is not None and sequences > self.most_sequences:
+            return False
+        return self._holding.holds(sequences, tokens, free + self._bonus(sequences))
+
+    def largest(self, tokens: int, free: int, most: int = MOST_TOKENS) -> int:
+        """The most sequences on one replica."""
+        return most_of(lambda sequences: self.holds(sequences, tokens, free), min(most, self.most_sequences or most))
+
+    def least(self, sequences: int, tokens: int, free: int, most: int) -> int | None:
+        """The fewest replicas, up to `most`, on which so many sequences find room."""
+        if not self.holds(ceil_div(sequences, most), tokens, free):
+            return None
+        low, high = 0, most
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.holds(ceil_div(sequences, middle), tokens, free) else (middle, high)
+        return high
+
+    def fit(self, room: Room, request: Request) -> Fit:
+        """The same answer as the size verb's."""
+        question = self._reservation.question.at(request.sequences_per_replica, request.context)
+        plan = self._reservation.engine.plan(question)
+        capacity = plan.capacity
+        held = self._holding._replace(
+            asked=self.asked(request.sequences_per_replica, request.context),
+            holds=self.holds,
+            capacity=None if capacity is None else lambda free: capacity(free).tokens,
+        )
+        return fill(room, request, held)
+
+
+class Engaged:
+    """One version of an engine, with its own share of the memory unless `share` says another."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        version: Version,
+        knobs: Mapping[str, object],
+        share: Share | None = None,
+        shared_prefix: int = 0,
+    ) -> None:
+        self.engine, self.version = engine, version
+        self.of_rest, self.lines, self.splits = engine.of_rest, engine.beside, engine.splits
+        self.name, self.vendors = engine.name, engine.vendors
+        self._knobs, self._share, self._prefix = knobs, share, shared_prefix
+        self._known: dict[int, Way] = {}  # alive, so that no other has the same id
+        self._questions: dict[tuple[object, ...], Question] = {}
+        self._shares: dict[tuple[int, int], Share] = {}
+        self._kept: dict[tuple[object, ...], Reserved | KvcalcError] = {}
+
+    def held(self, way: "Way", card: Card) -> Reserved:
+        """What an engine reserves depends on the card by its memory and its kernels alone."""
+        key = self._id(way), card.memory, card.capability
+        if key not in self._kept:
+            try:
+                made: Reserved | KvcalcError = Reserved(
+                    reserve(self.engine, self._question(way, card)), way, self._prefix
+                )
+            except KvcalcError as error:
+                made = error
+            self._kept[key] = made
+        found = self._kept[key]
+        if isinstance(found, KvcalcError):
+            raise found
+        return found
+
+    def _question(self, way: "Way", card: Card) -> Question:
+        key = self._id(way), card.memory, card.capability
+        if key not in self._questions:
+            request = way.choice.request._replace(batch=1, layout=way.layout)
+            knobs = {**self._knobs, "packed": way.choice.packed} if way.choice.packed else self._knobs
+            placed = place(request.model, way.layout)
+            named = card if card.name else None
+            self._questions[key] = Question(request, placed, self.version, knobs, card=named).counted()
+        return self._questions[key]
+
+    def _id(self, way: "Way") -> int:
+        return id(self._known.setdefault(id(way), way))
+
+    def share(self, way: "Way", card: Card) -> Share:
+        if self._share is not None:
+            return self._share
+        key = self._id(way), card.memory
+        if key not in self._shares:
+            self._shares[key] = self.engine.utilization(self._question(way, card), card.memory)
+        return self._shares[key]

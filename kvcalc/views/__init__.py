@@ -1,0 +1,1 @@
+"""Answers as documents of values and as reports of words; nothing is printed here."""

@@ -1,0 +1,215 @@
+"""A checked log as values for JSON, and as words for people."""
+
+from collections.abc import Mapping, Sequence
+
+from kvcalc.logs.compare import Checked, Compared, Verdict, overall
+from kvcalc.version import __version__
+from kvcalc.views.document import Value, model_values
+from kvcalc.views.report import Cell, Report, Section
+
+__all__ = ["check_document", "check_report", "rows", "verdict"]
+
+# What people call the quantities; the others are called in words of their own.
+_WORDS = {
+    "tokens": "tokens that fit",
+    "num_blocks": "blocks",
+    "cpu_blocks": "blocks in host memory",
+    "needed": "needed for one request",
+    "longest": "longest request that fits",
+    "attn_block": "tokens of a block",
+    "mamba_pad_pct": "padding of a state's page",
+    "token_bytes": "bytes of a token",
+    "bytes": "whole cache",
+    "kv": "K and V",
+    "kv_gb": "K and V",
+    "kv_gib": "K and V",
+    "kv_mib": "K and V",
+    "k_gb": "K",
+    "v_gb": "V",
+    "k_mib": "K",
+    "v_mib": "V",
+    "conv_gb": "convolutions",
+    "ssm_gb": "states",
+    "mamba_slots": "slots of states",
+    "swa_layer_tokens": "tokens of windows",
+    "rs_mib": "states",
+    "rs_cells": "cells of states",
+    "rs_layers": "layers of the model",
+    "r_f32_mib": "R of states",
+    "s_f32_mib": "S of states",
+    "p_f32_mib": "P of states",
+}
+_MOST_EXPLANATIONS = 3
+_POOLS = {"swa": "windows", "csa": "entries of 4", "hca": "entries of 128", "lid": "their index", "index": "index"}
+
+
+def verdict(checked: Sequence[Checked]) -> Verdict:
+    return overall(line for each in checked for line in each.compared)
+
+
+def check_document(file: str, checked: Sequence[Checked], warnings: Sequence[str]) -> dict[str, Value]:
+    """The document of `check`. Model and request are those of the first start; `runs` has all of them."""
+    runs = [_run(each) for each in checked]
+    return {
+        "schema": "kvcalc.check/1",
+        "kvcalc_version": __version__,
+        "log": file,
+        "model": runs[0]["model"],
+        "request": runs[0]["request"],
+        "warnings": list(warnings),
+        "verdict": verdict(checked),
+        "lines": [_line(line, each, i) for i, each in enumerate(checked) for line in each.compared],
+        "runs": list(runs),
+    }
+
+
+def rows(document: Mapping[str, Value]) -> list[Mapping[str, Value]]:
+    """The lines, as CSV has them."""
+    lines = document["lines"]
+    assert isinstance(lines, list)
+    return [line for line in lines if isinstance(line, dict)]
+
+
+def _run(checked: Checked) -> dict[str, Value]:
+    """One start: what it was taken for. `rules_of` is the version whose rules hold for the one that it names."""
+    request, question = checked.question.request, checked.question
+    return {
+        "engine": checked.engine.name,
+        "version": checked.version,
+        "rules_of": question.version.name,
+        "verdict": checked.verdict,
+        "assumed": checked.assumed or None,
+        "explanations": list(checked.explained),
+        "model": model_values(request.facts),
+        "request": {
+            "context": request.context,
+            "batch": request.batch,
+            "k_dtype": request.widths.k.name,
+            "v_dtype": request.widths.v.name,
+            "kv_heads": request.kv_heads,
+            "encoder_tokens": request.encoder_tokens,
+            "engine": checked.engine.name,
+            "engine_version": checked.version or question.version.name,
+            **dict(request.layout._asdict()),
+        },
+    }
+
+
+def _line(compared: Compared, checked: Checked, run: int) -> dict[str, Value]:
+    """`low` to `high` is where the printed number may lie; all four are in `unit`."""
+    expected = compared.expected
+    return {
+        "line": expected.number,
+        "run": run,
+        "engine": checked.engine.name,
+        "quantity": expected.quantity,
+        "unit": expected.unit or None,
+        "printed": _printed(compared),
+        "predicted": _scaled(compared, expected.predicted),
+        "low": _end(compared, expected.low, -1),
+        "high": _end(compared, expected.high, 1),
+        "verdict": compared.verdict,
+        "why": compared.why or None,
+    }
+
+
+def _printed(compared: Compared) -> int | float:
+    value, places = compared.expected.printed
+    return value / 10**places if places else value
+
+
+def _scaled(compared: Compared, value: int | None) -> int | float | None:
+    """In the printed unit, with three digits more than were printed."""
+    expected = compared.expected
+    if value is None or expected.scale == 1:
+        return value
+    return round(value / expected.scale, expected.printed.places + 3)
+
+
+def _end(compared: Compared, value: int | None, way: int) -> int | float | None:
+    """An end of the interval: half a digit beyond what is predicted, where the printed number was rounded."""
+    scaled, places = _scaled(compared, value), compared.expected.printed.places
+    return scaled if scaled is None or not places else round(scaled + way * 0.5 / 10**places, places + 3)
+
+
+def check_report(checked: Sequence[Checked], warnings: Sequence[str]) -> Report:
+    """A table for each start, and one verdict."""
+    alone = len(checked) == 1
+    sections = [
+        Section(
+            "line" if alone else f"{_engine(each)}, {each.question.request.facts.name}",
+            ("", "quantity", "printed", "predicted", "may be printed", "verdict"),
+            [_row(line) for line in each.compared],
+        )
+        for each in checked
+    ]
+    said = verdict(checked)
+    verdicts = [line.verdict for each in checked for line in each.compared]
+    return Report(
+        sections,
+        title=checked[0].question.request.facts.name if alone else "",
+        facts=_facts(checked[0]),
+        verdict=f"{said}: {verdicts.count('match')} of {len(verdicts)} numbers agree",
+        fits={"match": True, "mismatch": False, "unknown": None}[said],
+        notes=[note for each in checked for note in _notes(each)],
+        warnings=list(warnings),
+    )
+
+
+def _engine(checked: Checked) -> str:
+    return f"{checked.engine.name} {checked.version or checked.question.version.name}"
+
+
+def _facts(checked: Checked) -> list[str]:
+    request = checked.question.request
+    k, v = request.widths.k.name, request.widths.v.name
+    facts = [_engine(checked), f"{request.context:,} tokens", k if k == v else f"K in {k}, V in {v}"]
+    sizes = {"batch": request.batch, **request.layout._asdict()}
+    return facts + [f"{name} {size}" for name, size in sizes.items() if size > 1]
+
+
+def _row(compared: Compared) -> tuple[Cell, ...]:
+    expected = compared.expected
+    places = expected.printed.places
+    return (
+        str(expected.number),
+        _words(expected.quantity),
+        _amount(_printed(compared), places, expected.unit),
+        _amount(_scaled(compared, expected.predicted), places, expected.unit),
+        _between(compared),
+        f"{compared.verdict}: {compared.why}" if compared.why else compared.verdict,
+    )
+
+
+def _words(quantity: str) -> str:
+    pool, _, rest = quantity.partition("_")
+    if pool in _POOLS and quantity not in _WORDS:
+        return f"{_WORDS.get(rest, rest)} of {_POOLS[pool]}"
+    return _WORDS.get(quantity, quantity)
+
+
+def _amount(value: float | None, places: int, unit: str) -> str:
+    if value is None:
+        return ""
+    number = f"{value:,.{places}f}" if places else f"{value:,}"
+    return number + (unit if unit in ("x", "%") else f" {unit}" if unit else "")
+
+
+def _between(compared: Compared) -> str:
+    """The interval; nothing where the prediction is one whole number."""
+    expected, places = compared.expected, compared.expected.printed.places
+    low, high = _end(compared, expected.low, -1), _end(compared, expected.high, 1)
+    if low is None or high is None or (low == high and not places):
+        return ""
+    return f"{_amount(low, places and places + 1, '')}-{_amount(high, places and places + 1, '')}"
+
+
+def _notes(checked: Checked) -> list[str]:
+    found = []
+    if checked.assumed:
+        found.append(f"not in the log, and taken since the numbers then agree: {checked.assumed}")
+    elif checked.version is None:
+        found.append(f"the version is not in the log: the rules of {_engine(checked)} were taken")
+    if checked.explained:
+        found.append(f"the numbers would agree with {' or with '.join(checked.explained[:_MOST_EXPLANATIONS])}")
+    return found

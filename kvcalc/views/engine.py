@@ -1,0 +1,134 @@
+"""What an engine reserves, as values for JSON and as words for people."""
+
+from collections import Counter
+
+from kvcalc.core.explain import Term
+from kvcalc.core.fitting import Fit
+from kvcalc.engines.base import Reservation
+from kvcalc.views.document import Value
+from kvcalc.views.report import Bytes, Cell, Count, EnginePart, Section
+
+__all__ = ["engine_part", "engine_values"]
+
+_UNCHANGED = "as the exact size: no rule of this engine changes it"
+
+
+def engine_values(reservation: Reservation, fit: Fit | None) -> dict[str, Value]:
+    """The `engine` object: the reserved size, the differences that lead to it, each group of caches, what was assumed,
+    the log's lines.
+
+    With a `fit`, what a pool engine counts in its budget. The parts (`k_bytes`, `v_bytes`, `state_bytes`,
+    ...) and the layers are those of the fullest replica.
+    """
+    plan = reservation.plan
+    parts: Counter[str] = Counter()
+    for charge in plan.charges:
+        parts.update(dict(charge.parts))
+    layers: list[Value] = [
+        {
+            "name": charge.name,
+            "count": charge.copies,
+            "stage": charge.stage,
+            "exact_bytes": charge.exact,
+            "reserved_bytes": charge.bytes,
+            **dict(charge.parts),
+        }
+        for charge in plan.charges
+    ]
+    differences: list[Value] = [
+        {"why": rule.why, "bytes": amount, "source": rule.source} for rule, amount in reservation.differences
+    ]
+    return {
+        "name": reservation.engine.name,
+        "version": reservation.question.version.name,
+        "reserved_bytes_total": reservation.reserved_total,
+        "reserved_bytes_per_gpu": reservation.reserved_per_gpu,
+        "exact_bytes_total": reservation.exact_total,
+        **parts,
+        **plan.values,
+        "differences": differences,
+        "layers": layers,
+        "notes": list(plan.facts),
+        "log_lines": list(plan.log),
+        **_counted(reservation, fit),
+    }
+
+
+def _counted(reservation: Reservation, fit: Fit | None) -> dict[str, Value]:
+    """What a pool engine counts in a budget, and from where to where it may come out where that is an estimate."""
+    capacity = reservation.plan.capacity
+    if capacity is None or fit is None:
+        return {}
+    counted = capacity(max(fit.room.kv_budget, 0))
+    low, high = _range(reservation, fit) or (None, None)
+    return {
+        **counted.values,
+        "capacity_tokens": counted.tokens,
+        "capacity_tokens_low": low,
+        "capacity_tokens_high": high,
+        "max_concurrency": counted.concurrency,
+        "log_lines": [*reservation.plan.log, *counted.log],
+    }
+
+
+def _range(reservation: Reservation, fit: Fit) -> tuple[int, int] | None:
+    """The fewest and the most tokens: with all that the engine has been seen to take beside weights and cache, and as
+    if it took nothing, which is what the other numbers say.
+
+    None where the memory of the cache was given, or what is beside it.
+    """
+    overhead, capacity = reservation.engine.overhead, reservation.plan.capacity
+    if overhead is None or capacity is None or fit.room.vram is None or fit.room.overhead:
+        return None
+    low, high = (capacity(max(fit.room.kv_budget - beside, 0)).tokens for beside in (overhead[1], 0))
+    return low, high
+
+
+def engine_part(reservation: Reservation, fit: Fit | None) -> EnginePart:
+    """What stands in the report: exact size, each rule's difference, reserved size; the sums behind them."""
+    name = f"{reservation.engine.name} {reservation.question.version.name}"
+    rows: list[tuple[Cell, ...]] = [("exact size", Bytes(reservation.exact_total))]
+    rows += [(rule.why, Bytes(amount)) for rule, amount in reservation.differences]
+    rows.append(("reserved", Bytes(reservation.reserved_total)))
+    if reservation.question.request.layout.gpus > 1:
+        rows.append(("reserved on the fullest GPU", Bytes(reservation.reserved_per_gpu)))
+    if reservation.plan.needed != reservation.reserved_per_gpu:  # what a fit asks for
+        rows.append(("peak on one GPU, which must fit", Bytes(reservation.plan.needed)))
+    rows += _counted_rows(reservation, fit)
+    return EnginePart(
+        Section(f"{name} reserves", (f"{name} reserves", ""), rows),
+        _terms(reservation, name),
+        list(reservation.plan.facts),
+    )
+
+
+def _counted_rows(reservation: Reservation, fit: Fit | None) -> list[tuple[Cell, ...]]:
+    capacity = reservation.plan.capacity
+    if capacity is None or fit is None:
+        return []
+    counted = capacity(max(fit.room.kv_budget, 0))
+    rows: list[tuple[Cell, ...]] = [("tokens that it counts", Count(counted.tokens))]
+    bounds = _range(reservation, fit)
+    if bounds is not None:
+        rows.append(("with what else it takes, an estimate", f"from {bounds[0]:,}"))
+    if counted.concurrency is not None:
+        rows.append(("concurrency that it logs", f"{counted.concurrency:.2f}x"))
+    return rows
+
+
+def _terms(reservation: Reservation, name: str) -> list[Term]:
+    """Each group of caches as the engine sums it, and each rule with its bytes."""
+    found = [
+        Term(
+            f"{name}, {charge.name}",
+            charge.how,
+            charge.bytes,
+            "; ".join(step.rule.source for step in charge.steps) or _UNCHANGED,
+        )
+        for charge in reservation.plan.charges
+    ]
+    rules = [
+        Term(f"{name}, {rule.why}", "reserved minus exact", amount, rule.source)
+        for rule, amount in reservation.differences
+    ]
+    return found + rules

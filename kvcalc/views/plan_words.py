@@ -1,0 +1,157 @@
+"""A plan in words for people."""
+
+from collections.abc import Iterator
+
+from kvcalc.core.card import MEMORY_SOURCES
+from kvcalc.core.units import many
+from kvcalc.errors import escape
+from kvcalc.planner.overheads import Estimate
+from kvcalc.planner.proposal import Proposal
+from kvcalc.planner.ranking import leading, price
+from kvcalc.planner.reasons import Refused, nearest
+from kvcalc.planner.search import Row
+from kvcalc.views.plan import Asked, cache_name, start_of
+from kvcalc.views.report import Bytes, Cell, Count, Part, Report, Section
+from kvcalc.views.size import model_facts
+
+__all__ = ["plan_report"]
+
+_MOST_REFUSED = 3  # JSON has all
+
+
+def plan_report(proposal: Proposal, asked: Asked, warnings: list[str]) -> Report:
+    """The best of each card first, then why, what would change it, and the best one's memory and commands."""
+    best = proposal.best
+    sections = [] if best is None else [_table(proposal, asked)]
+    if said := list(_said(proposal)):
+        sections.append(Section("why", ("why", ""), said))
+    bar: list[Part] = []
+    if best is not None:
+        memory, bar = _memory(best)
+        sections += [memory, *_starts(best, proposal, asked)]
+    return Report(
+        sections,
+        title=proposal.facts.name,
+        facts=model_facts(proposal.facts),
+        bar=bar,
+        whole=0 if best is None else best.card.memory,
+        verdict=_verdict(proposal),
+        fits=best is not None,
+        notes=_notes(proposal, asked),
+        warnings=warnings,
+    )
+
+
+def split_words(row: Row) -> str:
+    """How a model is spread: `tp 4 x dp 2`."""
+    sizes = [f"{name} {size}" for name, size in row.layout._asdict().items() if size > 1]
+    return " x ".join(sizes) or "one GPU"
+
+
+def _name(row: Row) -> str:
+    return f"{row.gpus:,} x {row.card.name}" if row.card.name else many(row.gpus, "GPU")
+
+
+def _table(proposal: Proposal, asked: Asked) -> Section:
+    shown = leading(proposal.rows)[: asked.top]
+    formats = {(cache_name(row), row.way.choice.weights_name) for row in proposal.rows}
+    several = [len({each[i] for each in formats}) > 1 for i in (0, 1)]
+    heads = ["GPUs", "split"]
+    heads += [head for head, named in zip(("cache", "weights"), several, strict=True) if named]
+    heads += ["users", "range", "free", "binds"]
+    heads += ["a token"] if any(row.load for row in shown) else ["context"]
+    heads += ["an hour"] if any(row.card.price is not None for row in shown) else []
+    rows: list[tuple[Cell, ...]] = []
+    for row in shown:
+        named = (cache_name(row), row.way.choice.weights_name)
+        cells: list[Cell] = [_name(row), split_words(row)]
+        cells += [name for name, wanted in zip(named, several, strict=True) if wanted]
+        spread = "" if row.low == row.high or row.low is None else f"{row.low:,}-{row.high:,}"
+        cells += [Count(row.seats), spread, f"{100 * row.headroom:.0f} %", row.binding]
+        if "a token" in heads:
+            seconds = None if row.load is None else row.load.seconds_per_token
+            cells.append("" if seconds is None else f"{1000 * seconds:.1f} ms")
+        else:
+            cells.append(Count(row.fit.max_context))
+        if "an hour" in heads:  # in whatever money the user's file has
+            cells.append("" if row.card.price is None else f"{price(row):,.2f}")
+        rows.append(tuple(cells))
+    return Section("plan", tuple(heads), rows, keys=True)
+
+
+def _said(proposal: Proposal) -> Iterator[tuple[Cell, ...]]:
+    """Why there is no cheaper one, what other formats change, and which cards are out."""
+    why = proposal.why_not
+    if why is not None:
+        yield f"not {_number(why)}", why.why
+    for change in proposal.changes:
+        what, _, effect = change.words.partition(": ")
+        yield what, effect
+    refused = sorted(proposal.refused, key=lambda each: (-each.held, each.card))
+    for each in refused[:_MOST_REFUSED]:
+        yield f"not {_number(each)}", f"{each.why} ({each.binding})" if each.binding not in each.why else each.why
+    if len(refused) > _MOST_REFUSED:
+        yield f"nor {many(len(refused) - _MOST_REFUSED, 'other card')}", "--json says why"
+
+
+def _number(refused: Refused) -> str:
+    return f"{refused.gpus:,} x {refused.card}" if refused.card else many(refused.gpus, "GPU")
+
+
+def _memory(row: Row) -> tuple[Section, list[Part]]:
+    """Where one GPU's memory goes: each overhead with its range."""
+    room = row.fit.room
+    found = [(f"left by utilization {room.utilization}", room.idle or 0, "")] if room.idle else []
+    found.append(("weights", room.weights or 0, ""))
+    found += [(f"overhead: {line.name}", line.size.likely, _range(line.size)) for line in row.lines]
+    found += [("KV cache asked for", row.fit.kv_asked, ""), ("free", room.kv_budget - row.fit.kv_asked, "")]
+    found.append(("in all", row.card.memory, ""))
+    rows: list[tuple[Cell, ...]] = [(name, Bytes(amount), note) for name, amount, note in found]
+    return Section("memory of one GPU", ("", "", ""), rows), [Part(name, amount) for name, amount, _ in found]
+
+
+def _range(size: Estimate) -> str:
+    return f"{size.low / 2**30:.2g} to {size.high / 2**30:.2g} GiB" if size.low < size.high else "as given"
+
+
+def _starts(row: Row, proposal: Proposal, asked: Asked) -> Iterator[Section]:
+    found = asked.starts(row, start_of(row, proposal, asked))
+    rows: list[tuple[Cell, ...]] = [
+        (
+            f"{name} x {line.servers}" if line.servers > 1 and line.words else name,
+            escape(line.words or f"none: {line.why}"),
+        )
+        for name, line in found.items()
+        if line.words or line.why
+    ]
+    if rows:
+        yield Section("start", ("start with", ""), rows)
+
+
+def _verdict(proposal: Proposal) -> str:
+    best, need = proposal.best, proposal.search.need
+    if best is None:
+        miss = nearest(proposal.refused)
+        fixed = miss.gpus > need.most_gpus or all(each.fixed for each in proposal.refused)
+        limit = "no plan" if fixed else f"no plan within {many(need.most_gpus, 'GPU')}"
+        return f"{limit}: nearest is {_number(miss)}, bound by {miss.binding}: {miss.why}"
+    words = f"plan: {_name(best)}, {split_words(best)}" if best.gpus > 1 else f"plan: {_name(best)}"
+    if best.low is None or best.low == best.high:
+        return words
+    return f"{words}; room for {best.low:,} to {best.high:,} sequences, as the overheads turn out"
+
+
+def _notes(proposal: Proposal, asked: Asked) -> list[str]:
+    need, best = proposal.search.need, proposal.best
+    found = [] if best is None else ["users and context: the most that fit"]
+    if best is not None:
+        found.append(f"weights: {best.way.choice.whole.source}")
+        if best.card.name:
+            found.append(f"memory of {best.card.label}: {MEMORY_SOURCES[best.card.memory_source]}")
+        if any(line.size.low < line.size.high for line in best.lines):
+            found.append("overheads are estimates, with what was seen beside them")
+    if need.lengths is not None:
+        found.append(need.lengths.words)
+        found.append(f"{need.lengths.context:,.0f} tokens of a sequence on average over its time")
+        found.append(f"attained: {need.shares}")
+    return found + list(asked.notes)

@@ -1,0 +1,185 @@
+"""A grid of answers as values for JSON and CSV, and as tables for people."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import Literal
+
+from kvcalc.core.model import Model
+from kvcalc.grid.sweep import AXES, Grid, Plane
+from kvcalc.grid.sweep import Cell as Answer
+from kvcalc.views.document import Value, model_values, opening
+from kvcalc.views.grid import (
+    WORDS,
+    View,
+    axis_column,
+    budgets,
+    fits,
+    gauge,
+    label,
+    largest,
+    refusals,
+    settings,
+    size_column,
+    sizes,
+    value_on,
+    verdict,
+    view_of,
+)
+from kvcalc.views.report import OVER, Bytes, Cell, Count, Report, Section
+from kvcalc.views.size import model_facts
+
+__all__ = ["KEYS", "Form", "rows", "sweep_document", "sweep_report"]
+
+_PLANE = (
+    "model", "gpu", "weights", "engine", "engine_version", "kv_dtype", "k_dtype", "v_dtype", "tp", "pp", "dp", "dcp",
+    "gpus",
+)  # fmt: skip
+KEYS = (*_PLANE, *Answer._fields)  # of every row, whatever was asked
+
+Form = Literal["terminal", "page", "text"]
+
+
+def _head(model: Model, plane: Plane) -> tuple[Value, ...]:
+    """What all rows of a plane begin with."""
+    gpu, weights, engine, kv_dtype, tp = plane.names
+    if plane.setting is None:
+        return (model.name, gpu, weights, engine, None, kv_dtype, None, None, tp, None, None, None, None)
+    request, question = plane.setting.size.request, plane.setting.question
+    k, v = (dtype.name for dtype in request.widths[:2])
+    version = None if question is None else question.version.name
+    name = None if plane.setting.engine is None else plane.setting.engine.name
+    layout = request.layout
+    return (model.name, gpu, weights, name, version, kv_dtype, k, v, *layout, layout.gpus)
+
+
+def rows(model: Model, answers: Iterable[tuple[Plane, Answer]]) -> Iterator[tuple[Value, ...]]:
+    """Every row, as it is reached: values under KEYS."""
+    last: Plane | None = None
+    beginning: tuple[Value, ...] = ()
+    for plane, answer in answers:
+        if plane is not last:
+            last, beginning = plane, _head(model, plane)
+        yield (*beginning, *answer)
+
+
+def sweep_document(model: Model, grid: Grid, asked: Mapping[str, Value], warnings: Sequence[str]) -> dict[str, Value]:
+    """The document without its rows. `asked`: the options in force that are not on an axis."""
+    varied: list[list[Value]] = [_once(column) for column in zip(*(plane.names for plane in grid.planes), strict=True)]
+    varied.append(_once(context for plane in grid.planes for context in plane.contexts))
+    varied.append(_once(batch for plane in grid.planes for batch in plane.batches))
+    request: dict[str, Value] = {axis: list(values) for axis, values in zip(AXES, varied, strict=True)}
+    return opening("sweep", model_values(model), {**request, **asked}, warnings)
+
+
+def _once(values: Iterable[Value]) -> list[Value]:
+    return [value for value in dict.fromkeys(values) if value is not None]
+
+
+def sweep_report(
+    model: Model, grid: Grid, answers: Sequence[tuple[Plane, Answer]], warnings: Sequence[str], form: Form
+) -> Report:
+    """Tables for people. A terminal has bars, or a matrix where two axes vary; a text repeats what does not vary."""
+    view = view_of(grid, answers)
+    terminal = form == "terminal"
+    several = view.budget and len(budgets(grid, view)) > 1
+    matrix = terminal and _is_matrix(view)
+    sections = _matrices(view) if matrix else [_listed(view, form, budget=several)]
+    if view.budget and (matrix or not several):
+        sections.append(_memory(grid, view))
+    fitting = sum(answer.fits is True for _, answer in answers)
+    asked = sum(answer.refused is None for _, answer in answers)
+    return Report(
+        sections,
+        title=model.name,
+        facts=model_facts(model),
+        verdict=verdict(fitting, asked) if view.budget else "",
+        fits=fitting > 0 if view.budget else None,
+        notes=[*settings(grid, view), *(refusals(answers) if terminal else [])],
+        warnings=list(warnings),
+    )
+
+
+_Column = tuple[str, Callable[[Plane, Answer], Cell]]  # its heading, and what stands in it
+
+
+def _listed(view: View, form: Form, *, budget: bool) -> Section:
+    """A row for each answer, with its `budget` where that is not the same for all."""
+    whole = ("context", "batch") if form != "text" else AXES
+    axes = [axis for axis in AXES if axis in (view.varied if form != "text" and view.varied else whole)]
+    columns: list[_Column] = [(WORDS.get(axis, axis), axis_column(axis)) for axis in axes if _named(view, axis)]
+    amounts = sizes(view)
+    if budget:
+        amounts["kv_budget_bytes_per_gpu"] = "budget"
+    drop = [len(columns) + i for i, key in enumerate(amounts) if key != view.key]
+    columns += [(words, size_column(key)) for key, words in amounts.items()]
+    if view.budget:
+        columns += [("largest batch", lambda _, answer: largest(answer)), ("fits", fits)]
+    if any(answer.refused is not None for _, answer in view.answers) and (form != "terminal" or not view.budget):
+        columns.append(
+            ("refused", lambda _, answer: (answer.refused or "") if form != "terminal" else _refused(answer))
+        )
+    if form == "terminal":
+        columns.append(("", gauge(view)))
+    rows = [tuple(cell(plane, answer) for _, cell in columns) for plane, answer in view.answers]
+    return Section("", tuple(heading for heading, _ in columns), rows, keys=True, drop=tuple(drop))
+
+
+def _refused(answer: Answer) -> str:
+    return "" if answer.refused is None else "refused"
+
+
+def _named(view: View, axis: str) -> bool:
+    """There is something to say on an axis."""
+    return any(value_on(axis, plane, answer) is not None for plane, answer in view.answers)
+
+
+def _is_matrix(view: View) -> bool:
+    """Two axes vary, each value of one with each of the other."""
+    if len(view.varied) != 2:
+        return False
+    keys = [tuple(value_on(axis, plane, answer) for axis in view.varied) for plane, answer in view.answers]
+    return len(keys) == len(set(keys)) == prod(len(set(values)) for values in zip(*keys, strict=True))
+
+
+def _matrices(view: View) -> list[Section]:
+    """Two axes as rows and columns: the amounts and, where the batch is none of the axes, the largest batches."""
+    down = next((axis for axis in ("context", "batch") if axis in view.varied), view.varied[0])
+    across = next(axis for axis in view.varied if axis != down)
+    at = {(value_on(down, p, a), value_on(across, p, a)): a for p, a in view.answers}
+    lines, heads = (list(dict.fromkeys(key[i] for key in at)) for i in (0, 1))
+    over = {head for (_, head), answer in at.items() if answer.fits is False}
+
+    def section(title: str, cell: Callable[[Answer, bool], Cell]) -> Section:
+        columns = (WORDS.get(down, down), *(label(across, value) for value in heads))
+        rows: list[tuple[Cell, ...]] = [
+            (_in_column(down, line), *(cell(at[line, head], head in over) for head in heads)) for line in lines
+        ]
+        return Section(title, columns, rows, keys=True, wrap=True)
+
+    amounts = section(f"{view.words}; {OVER} does not fit" if over else view.words, partial(_marked, view))
+    if not view.budget:
+        return [amounts]
+    if "batch" not in view.varied:
+        return [amounts, section("largest batch", lambda answer, _: largest(answer))]
+    if across == "batch":
+        rows = [(*row, largest(at[line, heads[0]])) for row, line in zip(amounts.rows, lines, strict=True)]
+        return [amounts._replace(columns=(*amounts.columns, "largest batch"), rows=rows)]
+    return [amounts]
+
+
+def _in_column(axis: str, value: str | int | None) -> Cell:
+    return Count(value, short=axis == "context") if isinstance(value, int) else str(value)
+
+
+def _marked(view: View, answer: Answer, over: bool) -> Cell:
+    """An amount with its mark, or a blank for it where others have one."""
+    amount = view.amount(answer)
+    return "refused" if amount is None else Bytes(amount, OVER if answer.fits is False else " " if over else "")
+
+
+def _memory(grid: Grid, view: View) -> Section:
+    rows: list[tuple[Cell, ...]] = [
+        (f"budget for the cache{f', {label}' if label else ''}", Bytes(budget)) for label, budget in budgets(grid, view)
+    ]
+    return Section("memory of one GPU", ("", ""), rows, keys=True)

@@ -1,0 +1,460 @@
+"""`kvcalc plan`: published and hand-checked numbers, and what a user sees where there is no plan."""
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import pytest
+
+from kvcalc.cli.main import run
+from kvcalc.core import request
+from kvcalc.core.card import Card
+from kvcalc.core.sharding import Layout
+from kvcalc.launch.registry import all_engines
+from kvcalc.library import loader
+from kvcalc.planner import overheads
+from kvcalc.planner.replica import Exact, spread
+from kvcalc.views.document import _OF_A_PLAN
+
+GIB = 2**30
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run: TypeAlias = Callable[..., Done]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Run:
+    """A command line as a user types it."""
+
+    def done(*words: str) -> Done:
+        return Done(run(list(words)), *capsys.readouterr())
+
+    return done
+
+
+def plan(cli: Run, *words: str) -> Any:
+    """The JSON of a plan, with or without an answer."""
+    return json.loads(cli("plan", *words, "--json").out)
+
+
+# The published recipe: 16-bit weights of P parameters, 2 GiB beside them, 0.9 of the memory.
+RECIPE = ("--overhead", "2GiB", "--utilization", "0.9")
+P_8B, P_70B = ("--weights", "16.06GB"), ("--weights", "141.1GB")
+
+
+class Pool(NamedTuple):
+    """A pool in tokens: whole blocks of 16 of what is left, at 131,072 B a token for 8B and 327,680 B for 70B."""
+
+    model: str
+    weights: tuple[str, ...]
+    card: tuple[str, ...]
+    tokens: int | None
+    tp: int = 1
+
+
+POOLS = (
+    # planning.md, section 1: the runtime's totals, then the same cards by their other numbers
+    Pool("llama3.1-8b", P_8B, ("--gpu", "1xa10g"), 23_728),
+    Pool("llama3.1-8b", P_8B, ("--gpu", "1xl4"), 22_912),
+    Pool("llama3.1-8b", P_8B, ("--gpu", "1xh100-sxm"), 444_864),
+    Pool("llama3.1-8b", P_8B, ("--vram", "24GiB"), 38_032),
+    Pool("llama3.1-8b", P_8B, ("--vram", "81559MiB"), 448_304),
+    Pool("llama3.1-8b", P_8B, ("--vram", "80GiB"), 450_896),
+    Pool("llama3.1-8b", P_8B, ("--vram", "80GB"), 410_400),
+    # the same, section 3 g
+    Pool("llama3-70b", P_70B, ("--gpu", "1xh100-sxm"), None),
+    Pool("llama3-70b", P_70B, ("--gpu", "2xh100-sxm"), 23_312, tp=2),
+    Pool("llama3-70b", P_70B, ("--gpu", "4xh100-sxm"), 477_216, tp=4),
+    Pool("llama3-70b", P_70B, ("--gpu", "8xh100-sxm"), 1_385_056, tp=8),
+)
+
+
+@pytest.mark.parametrize("pool", POOLS, ids=lambda pool: f"{pool.model} {pool.card[1]}")
+def test_published_pools(pool: Pool, cli: Run) -> None:
+    """The pools of published examples come out to the block, with the runtime's memory and with the wrong numbers."""
+    tp = ("--tp", str(pool.tp)) if pool.tokens else ()
+    found = plan(cli, pool.model, *pool.weights, *pool.card, *RECIPE, *tp)
+    if pool.tokens is None:
+        assert (found["best"], found["refused"][0]["binding"]) == (None, "weights")
+    else:
+        assert found["best"]["capacity_tokens"] // 16 * 16 == pool.tokens
+
+
+@pytest.mark.parametrize(("context", "users"), [(16_384, 27), (1_259, 353)])
+def test_the_worst_case_is_no_measure_of_a_fleet(context: int, users: int, cli: Run) -> None:
+    """444,864 tokens hold 27 sequences of 16,384, and 353 of the mean of the Azure trace."""
+    found = plan(cli, "llama3.1-8b", *P_8B, "--gpu", "1xh100-sxm", *RECIPE, "-c", str(context))
+    assert found["best"]["max_batch"] == users
+
+
+def test_a_latent_is_whole_on_every_rank() -> None:
+    """Kimi-K2 at tp 8 keeps 70,272 B a token on each rank; decode context parallelism over 8 holds 8 times as many."""
+    model = loader.load("kimi-k2")
+    widths = request.ask(model).widths
+    whole = Exact(spread(model, Layout(8)), widths, None)
+    assert whole.asked(1, 1) == 61 * 576 * 2 == 70_272
+    # vLLM's log of Kimi-K2-Thinking: 46.80 GiB on each GPU, 715,072 tokens in blocks of 64
+    assert whole.largest(64, 46 * GIB + 80 * GIB // 100) * 64 == 715_072
+    split = Exact(spread(model, Layout(8, dcp=8)), widths, None)
+    assert split.asked(1, 8 * 64) == whole.asked(1, 64)
+    assert 715_136 * 8 == 5_721_088  # the recipe's own sum
+
+
+def test_heads_are_replicated_beyond_their_number() -> None:
+    """Qwen3-235B has 4 KV heads: 192,512 B a token, and at tp 8 385,024 B on all ranks together."""
+    model = loader.load("qwen3-235b-a22b")
+    widths = request.ask(model).widths
+    assert [tp * Exact(spread(model, Layout(tp)), widths, None).asked(1, 1) for tp in (1, 4, 8)] == [
+        192_512,
+        192_512,
+        385_024,
+    ]
+
+
+def test_the_fewest_gpus_come_first(cli: Run) -> None:
+    """70B for 100 users of 4,096 tokens: 131.4 GiB of weights and 125 GiB of cache need four of 71.26 GiB and not three.
+
+    Four take 32.85 GiB of weights each and leave 36 GiB, so that 144 GiB hold 100 x 1.25 GiB; three leave 25 GiB, 75 GiB.
+    """
+    found = plan(cli, "llama3-70b", "--users", "100", "--gpu", "h100", "--overhead", "2GiB")
+    best = found["best"]
+    assert (best["gpus"], best["tp"], best["pp"], best["dp"]) == (4, 4, 1, 1)
+    budget = 85_018_877_624 * 9 // 10 - 70_550_000_000 * 2 // 4 - 2 * GIB
+    assert best["kv_budget_bytes_per_gpu"] == budget
+    assert best["max_batch"] == budget // (4_096 * 327_680 // 4)
+    why = found["why_not"]
+    three = 85_018_877_624 * 9 // 10 - (2 * 70_550_000_000 + 2) // 3 - 2 * GIB
+    assert (why["gpus"], why["binding"], why["max_batch"]) == (3, "kv", three // (4_096 * 4_096 * 27))
+    assert "of 100 sequences fit" in why["why"]
+
+
+def test_replicas_where_a_model_is_small(cli: Run) -> None:
+    """More than one GPU holds is held by replicas; the fullest has its share rounded up."""
+    found = plan(cli, "llama3.1-8b", *P_8B, "--gpu", "a10g", *RECIPE, "--tp", "1", "--pp", "1", "--users", "12")
+    assert (found["best"]["dp"], found["best"]["max_batch"]) == (3, 15)  # 23,731 tokens: 5 sequences of 4,096 each
+
+
+def test_smaller_formats_are_told_and_not_taken(cli: Run) -> None:
+    """The cache stays as the model has it, and the answer says what fp8 would save."""
+    found = plan(cli, "llama3-70b", "--users", "100", "--gpu", "h100-sxm")
+    assert {row["kv_dtype"] for row in found["options"]} == {"bf16"}
+    fp8 = next(
+        change for change in found["changes"] if change["kv_dtype"] == "fp8" and change["option"] == "--kv-dtype"
+    )
+    assert (fp8["gpus"], fp8["words"]) == (3, "fp8 cache: 1 GPU less: 3 x h100-sxm")
+
+
+def test_a_card_without_fp8_is_refused_by_name(cli: Run) -> None:
+    """The A100 has no fp8."""
+    done = cli("plan", "llama3-8b", "--gpu", "a100-80gb", "--kv-dtype", "fp8", "--json")
+    refused = json.loads(done.out)["refused"][0]
+    assert (done.code, refused["binding"]) == (1, "dtype")
+    assert "A100" in refused["why"]
+    assert "fp8" in refused["why"]
+
+
+def test_no_plan_exits_1_and_names_what_binds(cli: Run) -> None:
+    """A model that is too large is no error: the nearest miss stands there, with the resource that binds."""
+    done = cli("plan", "llama3.1-405b", "--gpu", "l4", "--max-gpus", "8")
+    assert done.code == 1
+    assert "no plan within 8 GPUs" in done.out
+    assert "bound by weights" in done.out
+    assert cli("plan", "llama3.1-405b", "--gpu", "l4", "--max-gpus", "8", "-q").out == "null\n"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "llama.cpp"])
+def test_a_row_sized_again(engine: str, cli: Run) -> None:
+    """The command of a row fits, and one user more than its largest batch does not."""
+    found = plan(cli, "qwen3-32b", "--engine", engine, "--users", "40", "--gpu", "h100,l40s", "-c", "8k")
+    for row in found["options"]:
+        words = shlex.split(row["command"])[1:]
+        again = json.loads(cli(*words, "--json").out)["fit"]
+        for key in ("fits", "max_batch", "max_context", "capacity_tokens", "kv_budget_bytes_per_gpu", "binding"):
+            assert again[key] == {**row, "fits": True}[key], key
+        words[words.index("-b") + 1] = str(row["max_batch"] + 1)
+        assert row["binding"] != "kv" or cli(*words, "-q").code == 1
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "llama.cpp"])
+def test_the_start_command_reads_back(engine: str, cli: Run) -> None:
+    """An engine's own command, understood as that engine would, asks for the row that it was written for."""
+    row = plan(cli, "llama3.3-70b", "--engine", engine, "--users", "30", "--gpu", "8xh100", "--dp", "1")["best"]
+    words = shlex.split(row["engine_flags"][engine])
+    overhead = ("--gpu", "h100-sxm", "--overhead", f"{row['overhead_bytes_per_gpu']}B")
+    start = ("llama3.3-70b", *overhead) if engine == "llama.cpp" else overhead
+    again = json.loads(cli(*start, "--json", "--", *words).out)
+    assert again["request"]["tp"] * again["request"]["pp"] == 8
+    own = {"max_batch": 30} if engine == "sglang" else {}  # --max-running-requests is a limit of its own
+    for key in ("max_batch", "capacity_tokens", "kv_budget_bytes_per_gpu", "fits"):
+        assert again["fit"][key] == {**row, "fits": True, **own}[key], key
+
+
+def test_a_shared_prefix_is_held_once(cli: Run) -> None:
+    """A prefix of 3,072 of 4,096 tokens: 23,731 tokens hold it once and 1,024 tokens each of 20 sequences, not of 5."""
+    words = ("llama3.1-8b", *P_8B, "--gpu", "1xa10g", *RECIPE)
+    alone, shared = (plan(cli, *words, *more)["best"] for more in ((), ("--shared-prefix", "3k")))
+    assert (alone["max_batch"], shared["max_batch"]) == (5, (23_731 - 3_072) // 1_024)
+
+
+def test_a_window_shares_nothing() -> None:
+    """Gemma's windows belong to each sequence: a shared prefix saves in the full layers alone.
+
+    Gemma 3 27B: 10 of 62 layers are full with 16 KV heads of 128, 8,192 B a token and layer; windows keep 1,024.
+    """
+    model = loader.load("gemma3-27b")
+    widths = request.ask(model).widths
+    held = Exact(spread(model, Layout()), widths, None, shared=4_096)
+    assert held.shared(8_192) == 10 * 8_192 * 4_096
+    assert held.each(8_192) == 10 * 8_192 * 4_096 + 52 * 8_192 * 1_024
+
+
+H100 = Card("h100-sxm", "H100 SXM5 80GB", 85_018_877_624, (9, 0))
+
+
+def test_overheads_are_the_engines_own() -> None:
+    """The lines of a dense model on several GPUs add up to the range that an engine states for all of them."""
+    model = loader.load("llama3.1-8b")
+    engines = {engine.name: engine for engine in all_engines()}
+    for name in ("vllm", "tensorrt-llm", "sglang"):
+        engine = engines[name]
+        size = overheads.total(overheads.estimate(model, H100.memory, 2, names=engine.beside))
+        assert engine.overhead is not None
+        low, high = engine.overhead
+        assert abs(size.low - low) < 8
+        assert abs(size.high - high) < 8
+        assert size.low < size.likely < size.high
+
+
+def test_an_overhead_that_is_stated_has_no_range(cli: Run) -> None:
+    """What a user measured stands for the estimate, and the others keep theirs."""
+    found = plan(cli, "llama3-8b", "--gpu", "h100", "--activations", "3GiB")["best"]["overheads"]
+    assert [(line["name"], line["bytes_low"] == line["bytes_high"]) for line in found] == [
+        ("activations", True),
+        ("graphs", False),
+        ("communication", False),
+        ("runtime", False),
+    ]
+    assert found[0]["bytes"] == 3 * GIB
+
+
+def test_the_order_of_cards_changes_nothing(cli: Run) -> None:
+    """Cards in another order, and twice, give the same answer."""
+    one, other = (
+        plan(cli, "llama3-70b", "--users", "9", "--gpu", gpus) for gpus in ("l40s,h100,a10g", "a10g,h100,l40s,h100")
+    )
+    assert one["options"] == other["options"]
+    assert one["refused"] == other["refused"]
+
+
+def test_engine_flags_are_those_of_the_engine(cli: Run) -> None:
+    """With an engine, its command alone; without, one of each that has a command for it."""
+    rows = plan(cli, "llama3-70b", "--gpu", "h100", "--engine", "vllm")["options"]
+    words = rows[0]["engine_flags"]["vllm"]
+    assert list(rows[0]["engine_flags"]) == ["vllm"]
+    assert f"--tensor-parallel-size {rows[0]['tp']}" in words
+    assert {"vllm", "sglang"} <= set(plan(cli, "llama3-70b", "--gpu", "h100")["options"][0]["engine_flags"])
+
+
+def test_a_command_has_room_for_what_the_row_says(cli: Run) -> None:
+    """20 GB less 16.06 GB of weights hold 7 sequences of 512 MiB; in vLLM's 0.92 of it are 4, in 0.9 of the rest 6."""
+    words = ("llama3.1-8b", "--vram", "20GB", "--weights", "16.06GB", "--overhead", "0B", "--context", "4096")
+    best = plan(cli, *words, "--max-gpus", "1", "--users", "7")["best"]
+    assert (best["gpus"], best["max_batch"]) == (1, 7)
+    assert best["engine_flags"]["llama.cpp"].startswith("llama-server")
+    assert best["engine_flags"]["vllm"] is None
+    assert best["engine_lacks"]["vllm"] == "4 of 7 sequences fit; --engine vllm plans for it"
+    assert best["engine_lacks"]["tensorrt-llm"] == "6 of 7 sequences fit; --engine tensorrt-llm plans for it"
+    assert "7 sequences" not in str(plan(cli, *words, "--users", "4")["best"]["engine_lacks"].get("vllm"))
+
+
+def test_no_command_for_a_model_that_the_engine_has_not(cli: Run) -> None:
+    """What `kvcalc -- COMMAND` would refuse to size is not proposed, but said."""
+    best = plan(cli, "deepseek-v4-pro", "--gpu", "b200", "--users", "500")["best"]
+    assert best["engine_flags"]["sglang"] is None
+    assert best["engine_lacks"]["sglang"] == "sglang's own pools for compressed caches were not read"
+    said = cli("plan", "deepseek-v4-pro", "--gpu", "b200", "--users", "500", "-f", "plain").out
+    assert "sglang\tnone: sglang's own pools" in said
+
+
+def test_a_command_has_the_share_of_the_memory_of_its_row(cli: Run) -> None:
+    """Without an engine 0.9 of a card is planned with, and vLLM would take 0.92 by itself."""
+    best = plan(cli, "llama3-8b", "--gpu", "h100")["best"]
+    assert (best["utilization"], best["engine_flags"]["vllm"][-28:]) == (0.9, "--gpu-memory-utilization 0.9")
+    again = json.loads(cli("--gpu", "h100", "--json", "--", *shlex.split(best["engine_flags"]["vllm"])).out)
+    assert again["fit"]["utilization"] == 0.9
+    assert "utilization" not in plan(cli, "llama3-8b", "--vram", "80GB")["best"]["engine_flags"]["vllm"]
+
+
+@pytest.mark.parametrize("engine", ["transformers", "mlx", "ollama"])
+def test_an_engine_without_a_start_command_is_planned_for(engine: str, cli: Run) -> None:
+    """16.06 GB of weights fit one card, whoever serves them; no command is made up."""
+    found = plan(cli, "llama3.1-8b", "--engine", engine, "--vram", "80GB")
+    assert (found["best"]["gpus"], found["best"]["engine_flags"]) == (1, {})
+
+
+AZURE = ("--input", "1155/4083", "--output", "211/451")
+
+
+@pytest.mark.parametrize(
+    ("card", "fewest", "most"),
+    [("h100", 1, 1), ("a100-80gb", 1, 1), ("l40s", 2, 2), ("l4", 9, 14), ("a10g", 7, 10)],
+)
+def test_a_rate_needs_replicas(card: str, fewest: int, most: int, cli: Run) -> None:
+    """The replayed Azure trace at 4.92 requests/s: one L40S, 8 L4 and 6 A10G queue; one H100, one A100, two L40S do not."""
+    one = ("--tp", "1", "--pp", "1")
+    found = plan(cli, "llama3.1-8b", *P_8B, *RECIPE, *AZURE, "--rate", "4.92", "--gpu", card, *one)
+    assert fewest <= found["best"]["dp"] <= most
+    assert found["best"]["load"]["mean_share"] <= 0.6 or found["best"]["load"]["p99_share"] <= 0.9
+
+
+def test_compute_sinks_what_the_cache_would_hold(cli: Run) -> None:
+    """Long prompts with few tokens out fill no pool and still overload: the answer names compute."""
+    done = cli(
+        "plan", "llama3.1-8b", "--input", "2048/7303", "--output", "28/90", "--rate", "6", "--gpu", "1xa100-80gb"
+    )
+    assert done.code == 1
+    assert "bound by compute" in done.out
+    assert "prompts" in done.out
+
+
+def test_lengths_hold_more_than_the_worst_case(cli: Run) -> None:
+    """Lengths as they are hold far more than all at their longest, and fewer than all at their mean."""
+    words = ("llama3.1-8b", *P_8B, *RECIPE, "--gpu", "1xh100")
+    seats = plan(cli, *words, *AZURE)["best"]["max_batch"]
+    assert 444_864 // (4083 + 451) < seats < 444_864 // 1_155
+
+
+def test_attained_shares_are_printed(cli: Run) -> None:
+    """An answer with times says what of the peaks it counts with."""
+    done = cli("plan", "llama3.1-8b", *AZURE, "--rate", "2", "--gpu", "h100")
+    assert "attained: 80% of peak bandwidth, 45% of peak FLOP/s, 1 ms beside each step" in done.out
+
+
+def test_a_script_sees_that_there_is_no_plan(cli: Run) -> None:
+    """Where nothing fits, a value of the best plan is null and the exit status 1; a misspelt one is still an error."""
+    words = ("plan", "llama3-70b", "--gpu", "1xt4", "--get")
+    none = cli(*words, "best.gpus")
+    assert (none.code, none.out) == (1, "null\n")
+    assert cli(*words, "best.gpsu").code == 2
+    there = plan(cli, "llama3-8b", "--gpu", "h100")["best"]
+    assert set(_OF_A_PLAN) <= set(there)
+
+
+def test_prices_of_ones_own_rank(cli: Run, tmp_path: Path) -> None:
+    """With prices in a file of the user's, the cheapest comes first, though it is more GPUs."""
+    file = tmp_path / "own.yaml"
+    file.write_text("h100-sxm: {price: 9}\nl40s: {price: 1}\n", encoding="utf-8")
+    words = ("llama3-8b", "--users", "40", "-c", "8k", "--gpu", "h100-sxm,l40s", "--gpu-file", str(file))
+    by_rank, by_price = (plan(cli, *words, "--sort", sort)["best"] for sort in ("rank", "price"))
+    assert (by_rank["gpu"], by_price["gpu"]) == ("h100-sxm", "l40s")
+    assert by_price["price_per_hour"] == by_price["gpus"]
+    table = cli("plan", *words, "--sort", "price", "-f", "plain").out.splitlines()
+    heads, first = (line.split("\t") for line in table[2:4])
+    assert (heads[-1], first[-1]) == ("an hour", f"{by_price['gpus']}.00")
+
+
+def test_a_plan_that_hangs_on_an_estimate_says_so(cli: Run) -> None:
+    """Where the worst case of the overheads no longer holds all users, a warning tells to measure."""
+    done = cli("plan", "llama3.1-8b", "--gpu", "1xh100", "--users", "107", "--json")
+    found = json.loads(done.out)
+    assert found["best"]["max_batch_low"] < 107 <= found["best"]["max_batch"]
+    assert "measure, or take more headroom" in found["warnings"][-1]
+
+
+def test_a_card_computes_in_what_it_has(cli: Run) -> None:
+    """A T4 has no bf16: its cache is fp16, as large, unless bf16 is asked for by name."""
+    assert plan(cli, "llama3-8b", "--gpu", "t4")["best"]["kv_dtype"] == "fp16"
+    assert plan(cli, "llama3-8b", "--gpu", "t4", "--kv-dtype", "bf16")["refused"][0]["binding"] == "dtype"
+
+
+def test_an_engine_runs_on_the_cards_of_some_makers(cli: Run) -> None:
+    """vLLM is not planned for an Apple chip, and a chip of Apple's gets no command of vLLM."""
+    assert (
+        "does not run on" in plan(cli, "llama3-8b", "--gpu", "apple-m3-ultra", "--engine", "vllm")["refused"][0]["why"]
+    )
+    assert list(plan(cli, "llama3-8b", "--gpu", "apple-m3-ultra")["best"]["engine_flags"]) == ["llama.cpp"]
+
+
+def test_tp_stays_within_a_machine(cli: Run) -> None:
+    """A tp of 16 over machines of 8 is taken only where it is asked for."""
+    words = ("llama3.1-405b", "--gpu", "h100", "--tp", "16", "-q")
+    assert (cli("plan", *words).code, cli("plan", *words, "--across-machines").out) == (1, "16\n")
+
+
+def test_progress_is_seen_on_a_terminal_and_gone_after(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long search tells on standard error how far it is, and takes the line away in the end."""
+    monkeypatch.setattr("kvcalc.cli.planning._QUIET_SECONDS", 0)
+    monkeypatch.setattr("kvcalc.cli.planning._TICK_SECONDS", 0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    done = cli("plan", "llama3-8b", "--gpu", "h100,l4", "-q")
+    assert "kvcalc: 1 of 10 searches" in done.err
+    assert done.err.endswith("\r\x1b[K")
+    assert done.out == "1\n"
+
+
+BAD = (
+    (("--users", "0"), "--users"),
+    (("--rate", "5"), "--rate: needs the lengths"),
+    (("--rate", "x", "--input", "10", "--output", "10"), "--rate: expected requests a second"),
+    (("--input", "10"), "--input: needs --output"),
+    (("--gpu", "h100", "--vram", "80GB"), "--gpu: contradicts --vram"),
+    (("--gpu", "nosuch"), "--gpu"),
+    (("--kv-dtype", "fp7"), "--kv-dtype"),
+    (("--sort", "size"), "--sort"),
+    (("--sort", "price"), "--sort: no price"),
+    (("--overhead", "1GiB", "--graphs", "1GiB"), "--graphs: contradicts --overhead"),
+    (("--tp", "7"), "--tp: 7 does not divide"),
+    (("--shared-prefix", "8k"), "--shared-prefix"),
+    (("--max-gpus", "0"), "--max-gpus"),
+    (("--activations", "3"), "--activations"),
+    (("--engine", "llama.cpp", "--gpu", "h100", "--shared-prefix", "16"), ""),
+)
+
+
+@pytest.mark.parametrize(("words", "said"), BAD, ids=lambda case: " ".join(case) if isinstance(case, tuple) else "")
+def test_bad_options(words: tuple[str, ...], said: str, cli: Run) -> None:
+    """One line names the option, and the exit status is 2; what an engine cannot do is no plan."""
+    done = cli("plan", "llama3-70b", *words)
+    if not said:
+        assert done.code == 1
+        assert "no pool in which sequences share" in done.out
+        return
+    assert done.code == 2
+    assert done.err.startswith(f"kvcalc: error: {said}")
+    assert done.out == ""
+
+
+def test_it_fits_into_80_columns(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line of the table is wider than a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    done = cli("plan", "llama3-70b", "--users", "100", "-f", "table")
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "16 x l4             tp 8 x pp 2" in done.out
+
+
+def test_rows_of_csv(cli: Run) -> None:
+    """CSV has one line for each row, under the names of JSON."""
+    lines = cli("plan", "llama3-70b", "--gpu", "h100,h200", "-f", "csv").out.splitlines()
+    assert lines[0].startswith("gpu,gpus,tp,pp,dp,dcp,kv_dtype,weights_dtype")
+    assert len(lines) == 1 + len(plan(cli, "llama3-70b", "--gpu", "h100,h200")["options"])
+
+
+def test_stages_that_are_not_equal_are_warned_of(cli: Run) -> None:
+    """80 layers over 11 stages leave 8 on the fullest: a tenth of 141.1 GB of weights, 12.83 GB are counted."""
+    found = plan(cli, "llama3-70b", "--users", "100", "--gpu", "l40s", "--pp", "11", "--tp", "1")
+    said = [warning for warning in found["warnings"] if "does not divide" in warning]
+    assert found["best"]["weights_bytes_per_gpu"] == 12_827_272_728  # 141.1e9 / 11, rounded up
+    more = 14_110_000_000 - 12_827_272_728  # 1,282,727,272 B = 1.195 GiB
+    assert said == [
+        f"pp 11 does not divide the model's 80 layers: its fullest stage holds some {more / 2**30:.3f} GiB of weights more than counted"
+    ]
+    even = plan(cli, "llama3-70b", "--users", "100", "--gpu", "l40s", "--pp", "16", "--tp", "1")
+    assert not [warning for warning in even["warnings"] if "does not divide" in warning]
