@@ -10,7 +10,7 @@ from kvcalc.engines.base import Reservation, reserve
 from kvcalc.engines.llama_cpp.engine import ENGINE
 from kvcalc.errors import KvcalcError
 
-from ..sources.gguf_models import metadata, model_of, preset_from_gguf  # noqa: TID252 - tests are no package
+from ..sources.gguf_models import metadata, model_of, preset_from_gguf
 from .llama_cpp_asked import question_of, reserved
 from .llama_cpp_commands import COMMANDS, Command
 from .llama_cpp_commands import MODELS as SMALL

@@ -9,8 +9,8 @@ import pytest
 from kvcalc.core.model import Model
 from kvcalc.engines.base import Reservation
 
-from ..sources.gguf_models import model_of, preset  # noqa: TID252 - tests are no package
-from ..sources.llama_cpp_runs import RUNS as FILES  # noqa: TID252
+from ..sources.gguf_models import model_of, preset
+from ..sources.llama_cpp_runs import RUNS as FILES
 from .llama_cpp_asked import reserved
 from .llama_cpp_runs import RUNS
 
