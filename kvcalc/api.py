@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from kvcalc.core.fitting import Budget, Fit, Share
+from kvcalc.core.fitting import Budget, Fit
 from kvcalc.core.fitting import fit as fit_budget
 from kvcalc.core.model import Model
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import Size, measure
-from kvcalc.core.units import parse_size
+from kvcalc.core.units import Fraction, parse_size
 from kvcalc.core.weights import parse as parse_weights
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.library import loader
@@ -96,7 +96,7 @@ def fit(
             size,
             Budget(
                 vram=None if vram is None else _bytes(vram, "vram"),
-                utilization=Share.parse(str(utilization), "utilization"),
+                utilization=Fraction.parse(str(utilization), "utilization"),
                 weights=parse_weights(weights, "weights") if isinstance(weights, str) else _bytes(weights, "weights"),
                 overhead=_bytes(overhead, "overhead"),
             ),

@@ -22,7 +22,7 @@ def test_the_python_interface() -> None:
     assert (size.bytes_per_token, size.bytes_total, size.bytes_per_gpu) == (163_840, 2_684_354_560, 335_544_320)
     fit = kvcalc.fit(size, vram="80GB", utilization="0.9", weights="fp8", overhead="1GB")
     # 72e9 - 70.55e9 / 8 - 1e9 bytes, and 167,772,160 a sequence of 8,192 tokens
-    assert (fit.room.kv_budget, fit.max_batch, fit.fits) == (62_181_250_000, 370, True)
+    assert (fit.memory.kv_budget, fit.max_batch, fit.fits) == (62_181_250_000, 370, True)
     assert kvcalc.fit(size, kv_memory=335_544_319).fits is False
     assert "llama3-70b" in kvcalc.models()
 

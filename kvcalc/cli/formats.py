@@ -21,7 +21,7 @@ class NamedEngine(NamedTuple):
     """The engine that was named, with what it says about options that were left to it."""
 
     started: "Launch"
-    knobs: Mapping[str, object]
+    settings: Mapping[str, object]
     warnings: tuple[str, ...]
 
     @property
@@ -36,7 +36,7 @@ def engine_of(model: Model, given: Given) -> NamedEngine | None:
 
     started = launch(given["engine"], None)
     stated = started.engine.asked(started.program, started.read, model)
-    return NamedEngine(started, stated.knobs, (*started.warnings, *stated.warnings))
+    return NamedEngine(started, stated.settings, (*started.warnings, *stated.warnings))
 
 
 def encoder_of(given: Given) -> int | None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from kvcalc.cli import options as o
 from kvcalc.cli.question import Posed, budget_of_card, pose
 from kvcalc.core import dtypes
-from kvcalc.core.fitting import Share, room_of
+from kvcalc.core.fitting import memory_split
 from kvcalc.core.fitting import warnings as fit_warnings
 from kvcalc.core.model import Model
 from kvcalc.core.request import Request, ask
 from kvcalc.core.request import warnings as request_warnings
 from kvcalc.core.sizing import Size
-from kvcalc.core.units import parse_integer, parse_size, parse_tokens
+from kvcalc.core.units import Fraction, parse_integer, parse_size, parse_tokens
 from kvcalc.errors import KvcalcError
 from kvcalc.grid.ranges import Parse, bounded, names, numbers
 from kvcalc.grid.sweep import Cell, Grid, Plane, Setting
@@ -67,17 +67,17 @@ def grid_of(model: Model, behind: Sequence[str] | None, given: o.Given) -> Swept
         try:
             size, posed = pose(model, chosen, launches[choice[2]])
             budget = budget_of_card(budget) if posed is None else posed.budget(budget)
-            room = None if budget is None else room_of(size, budget)
+            memory = None if budget is None else memory_split(size, budget)
         except KvcalcError as error:
             planes.append(_impossible(model, lists, choice, chosen, error))
             continue
-        setting = Setting(size, room, posed and posed.engine, posed and posed.question)
+        setting = Setting(size, memory, posed and posed.engine, posed and posed.question)
         contexts, batches = lists.context or [size.request.context], lists.batch or [size.request.batch]
         named = (*choice[:3], _dtype(choice[3], size.request, lists), size.request.layout.tp)
         formats[choice[2:4]] = named[3]
         planes.append(Plane(named, tuple(contexts), tuple(batches), setting))
         stored = posed.stored if posed is not None and budget is not None and budget.weights == "auto" else None
-        warnings.update(dict.fromkeys([*_said(size, posed, contexts, batches), *fit_warnings(room, stored)]))
+        warnings.update(dict.fromkeys([*_said(size, posed, contexts, batches), *fit_warnings(memory, stored)]))
     for i, choice in enumerate(choices):  # flags behind -- may say another format than the model's own
         *others, own, tp = planes[i].names
         planes[i] = planes[i]._replace(names=(*others, formats.get(choice[2:4], own), tp))
@@ -98,7 +98,7 @@ def _in_force(grid: Grid, given: o.Given) -> dict[str, Value]:
     request = next((plane.setting.size.request for plane in grid.planes if plane.setting is not None), None)
     layout = None if request is None else request.layout
     memory = {name: given[name] for name in ("vram", "kv_memory", "overhead")}
-    share = None if given["utilization"] is None else Share.parse(given["utilization"], "--utilization")
+    share = None if given["utilization"] is None else Fraction.parse(given["utilization"], "--utilization")
     return {
         "k_dtype": given["k_dtype"],
         "v_dtype": given["v_dtype"],
@@ -192,7 +192,7 @@ def _said(size: Size, posed: Posed | None, contexts: Sequence[int], batches: Seq
     from kvcalc.engines.base import reserve
 
     try:
-        planned = reserve(posed.engine, posed.question).plan.warnings
+        planned = reserve(posed.engine, posed.question).allocation.warnings
     except KvcalcError:  # this cell is refused, and its row says so
         planned = ()
     return [*said, *posed.warnings, *planned]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 
 from kvcalc.core import dtypes
-from kvcalc.core.fitting import Budget, Share
+from kvcalc.core.fitting import Budget
 from kvcalc.core.model import Model
 from kvcalc.core.request import Request, ask
-from kvcalc.core.units import Units, parse_integer, parse_size, parse_tokens
+from kvcalc.core.units import Fraction, Units, parse_integer, parse_size, parse_tokens
 from kvcalc.core.weights import parse as parse_weights
 from kvcalc.errors import KvcalcError, nearest, shown
 
@@ -263,7 +263,7 @@ def budget_of(given: Given) -> Budget | None:
         return None
     return Budget(
         vram=parse_size(given["vram"], "--vram") if card is None else card.memory,
-        utilization=None if given["utilization"] is None else Share.parse(given["utilization"], "--utilization"),
+        utilization=None if given["utilization"] is None else Fraction.parse(given["utilization"], "--utilization"),
         weights="auto" if given["weights"] is None else parse_weights(given["weights"], "--weights"),
         overhead=0 if given["overhead"] is None else parse_size(given["overhead"], "--overhead", zero=True),
         card=card,

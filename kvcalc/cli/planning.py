@@ -10,13 +10,12 @@ from kvcalc.cli.formats import NamedEngine, choices_of, encoder_of, engine_of, s
 from kvcalc.cli.options import Given, context_of
 from kvcalc.commands.deployment import Start
 from kvcalc.core.card import Card
-from kvcalc.core.fitting import Share
 from kvcalc.core.fitting import warnings as fit_warnings
 from kvcalc.core.model import Model
 from kvcalc.core.request import ask
 from kvcalc.core.request import warnings as request_warnings
 from kvcalc.core.sharding import Layout
-from kvcalc.core.units import ceil_div, format_bytes, many, parse_integer, parse_size, parse_tokens
+from kvcalc.core.units import Fraction, ceil_div, format_bytes, many, parse_integer, parse_size, parse_tokens
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.perf.workload import Length, Lengths, lengths
 from kvcalc.planner.overheads import NAMES
@@ -35,7 +34,7 @@ __all__ = ["Planned", "planned"]
 
 _MOST_GPUS = 65536
 _QUIET_SECONDS, _TICK_SECONDS = 3, 0.1
-_CARD_SHARE = Share(9, 10)  # of a named GPU, where no engine says
+_CARD_SHARE = Fraction(9, 10)  # of a named GPU, where no engine says
 # What can be rented by the hour at most clouds; every other card has to be named.
 _USUAL = ("l4", "l40s", "a100-80gb-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "mi300x")
 
@@ -55,17 +54,17 @@ def planned(model: Model, given: Given) -> Planned:
     prefix = 0 if given["shared_prefix"] is None else parse_tokens(given["shared_prefix"], "--shared-prefix")
     if prefix > context:
         raise KvcalcError(f"--shared-prefix: expected at most the {context:,} tokens of a sequence, got {prefix:,}")
-    share = None if given["utilization"] is None else Share.parse(given["utilization"], "--utilization")
+    share = None if given["utilization"] is None else Fraction.parse(given["utilization"], "--utilization")
     choices = list(choices_of(model, given, need, engine))
     others = list(smaller(model, given, need, engine, choices[0]))
     offers, note = _offers(given)
     filling: Filling
     if engine is None:
-        filling = Plain(share or (Share(1, 1) if given["vram"] is not None else _CARD_SHARE), prefix)
+        filling = Plain(share or (Fraction(1, 1) if given["vram"] is not None else _CARD_SHARE), prefix)
     else:
         from kvcalc.planner.engine_fit import Engaged
 
-        filling = Engaged(engine.started.engine, engine.started.version, engine.knobs, share, prefix)
+        filling = Engaged(engine.started.engine, engine.started.version, engine.settings, share, prefix)
     pinned = _pinned(given)
     widest = need.most_gpus if need.across else max(offer.card.machine for offer in offers)
     most = max([need.most_gpus, *(offer.fixed or 0 for offer in offers)])
@@ -82,7 +81,7 @@ def planned(model: Model, given: Given) -> Planned:
     warnings = [*request_warnings(choices[0].request._replace(context=context)), *(engine.warnings if engine else ())]
     if found.best is not None:
         best = found.best
-        warnings += [*fit_warnings(best.fit.room), *filling.held(best.way, best.card).warnings]
+        warnings += [*fit_warnings(best.fit.memory), *filling.held(best.way, best.card).warnings]
         if best.low is not None and best.low < need.users:
             of = f"{best.low:,} of {many(need.users, 'sequence')} fit"
             warnings.append(f"if the overheads are the most that was seen, {of}: measure, or take more headroom")
@@ -92,7 +91,7 @@ def planned(model: Model, given: Given) -> Planned:
 
 def _uneven(row: Row, layers: int) -> list[str]:
     """Weights are counted as spread evenly: where stages are not equal, the fullest holds more."""
-    pp, weights = row.layout.pp, row.fit.room.weights
+    pp, weights = row.layout.pp, row.fit.memory.weights
     if layers % pp == 0 or not weights:
         return []
     more = ceil_div(weights * pp * ceil_div(layers, pp), layers) - weights
@@ -253,7 +252,7 @@ _UNPOOLED = ("llama.cpp",)
 
 def _starter(engine: NamedEngine | None, need: Need, prefix: int) -> Callable[[Row, Start], dict[str, Line]]:
     """Commands of the engines that run on a card and have room for the row, or of the one that was named."""
-    kept: dict[tuple[str, Share | None], Callable[[Row], str | None]] = {}
+    kept: dict[tuple[str, Fraction | None], Callable[[Row], str | None]] = {}
 
     def starts(row: Row, start: Start) -> dict[str, Line]:
         from kvcalc.launch.registry import all_engines
@@ -265,10 +264,10 @@ def _starter(engine: NamedEngine | None, need: Need, prefix: int) -> Callable[[R
             return {} if written is None else {name: Line(_joined(written), written.servers)}
         from kvcalc.planner.startable import lacking, same_share
 
-        def share(each: "Engine") -> Share | None:
+        def share(each: "Engine") -> Fraction | None:
             if start.utilization is not None or not row.card.name:  # a size that was given leaves no room outside
                 return start.utilization
-            return row.fit.room.utilization if same_share(each) else None
+            return row.fit.memory.utilization if same_share(each) else None
 
         commands, found = commands_for(start, share), {}
         vendor = "" if start.card is None else start.card.vendor

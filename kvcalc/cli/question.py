@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.cli.options import Given, budget_of, card_of, layout_of, request_of
 from kvcalc.cli.shell import load_model, standard_input
-from kvcalc.core.fitting import Budget, Fit, Holding, Share
+from kvcalc.core.fitting import Allocator, Budget, Fit
 from kvcalc.core.sizing import Size, measure
-from kvcalc.core.units import parse_integer
+from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.errors import KvcalcError
 from kvcalc.views.document import Value
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Asked", "Posed", "asked_of", "budget_of_card", "pose", "question_of"]
 
 
-_CARD_SHARE = Share(9, 10)  # of a named GPU, where no engine says
+_CARD_SHARE = Fraction(9, 10)  # of a named GPU, where no engine says
 
 
 class Posed(NamedTuple):
@@ -52,13 +52,13 @@ class Posed(NamedTuple):
             return Budget(kv_memory=self.stated.kv_memory)
         if budget is None or budget.vram is None:
             return budget
-        of_rest, loaded = self.engine.of_rest, self.stated.loaded
+        of_free, loaded = self.engine.of_free, self.stated.loaded
         own = self.engine.utilization(self.question, budget.vram)  # which refuses where no share has a meaning
         if budget.utilization is None:
-            return budget._replace(utilization=self.stated.utilization or own, of_rest=of_rest, loaded=loaded)
+            return budget._replace(utilization=self.stated.utilization or own, of_free=of_free, loaded=loaded)
         if self.stated.utilization is not None:
             raise KvcalcError("--utilization: the engine's own flags behind -- say it too", "leave one of them out")
-        return budget._replace(of_rest=of_rest, loaded=loaded)
+        return budget._replace(of_free=of_free, loaded=loaded)
 
 
 class Asked(NamedTuple):
@@ -72,7 +72,7 @@ class Asked(NamedTuple):
     def warnings(self) -> tuple[str, ...]:
         if self.posed is None or self.reservation is None:
             return ()
-        return (*self.posed.warnings, *self.reservation.plan.warnings)
+        return (*self.posed.warnings, *self.reservation.allocation.warnings)
 
     @property
     def stored(self) -> str | None:
@@ -83,12 +83,12 @@ class Asked(NamedTuple):
         return self.posed is not None and self.posed.at_most
 
     @property
-    def holding(self) -> Holding | None:
+    def allocator(self) -> Allocator | None:
         if self.reservation is None:
             return None
-        from kvcalc.engines.base import holding
+        from kvcalc.engines.base import allocator_of
 
-        return holding(self.reservation)
+        return allocator_of(self.reservation)
 
     def budget(self, budget: Budget | None) -> Budget | None:
         return budget_of_card(budget) if self.posed is None else self.posed.budget(budget)
@@ -97,10 +97,10 @@ class Asked(NamedTuple):
         """The question with the length to which the engine reduces it in this memory, where its flags leave it that."""
         if self.posed is None or self.reservation is None or fitted is None or fitted.fits:
             return None
-        capacity, request = self.reservation.plan.capacity, self.size.request
-        if not self.posed.question.knobs.get("auto_length") or capacity is None:
+        capacity, request = self.reservation.allocation.capacity, self.size.request
+        if not self.posed.question.settings.get("auto_length") or capacity is None:
             return None
-        length = capacity(max(fitted.room.kv_budget, 0)).values["max_model_len"]
+        length = capacity(max(fitted.memory.kv_budget, 0)).values["max_model_len"]
         if not isinstance(length, int) or length >= request.context:
             return None
         from kvcalc.engines.base import reserve
@@ -169,19 +169,21 @@ def pose(model: "Model", given: Given, started: "Launch | None") -> tuple[Size, 
     stated = engine.asked(started.program, started.read._replace(memory=_memory(given)), model)
     if stated.draft is not None:
         model = replace(model, draft=_draft(stated.draft, given).layers)
-        stated = stated._replace(knobs={**stated.knobs, "drafted": True})
+        stated = stated._replace(settings={**stated.settings, "drafted": True})
     packed = (given["kv_dtype"] or "").strip().lower()
     if packed in engine.packed:
         given = {**given, "kv_dtype": engine.packed[packed]}
-        stated = stated._replace(knobs={**stated.knobs, "packed": packed})
-    stated = stated._replace(knobs={**stated.knobs, **_block(engine, stated, given)})
+        stated = stated._replace(settings={**stated.settings, "packed": packed})
+    stated = stated._replace(settings={**stated.settings, **_block(engine, stated, given)})
     defaults = {name: value for name, value in stated.defaults.items() if given[name] is None}
     at_most = stated.sequences is not None and given["batch"] is None
     if stated.sequences is not None and at_most:
         replicas = stated.options.get("dp")
         defaults["batch"] = stated.sequences * (replicas if isinstance(replicas, int) else layout_of(given)["dp"])
     size = measure(request_of(model, given, {**defaults, **stated.options}))
-    question = Question(size.request, size.placement, started.version, stated.knobs, card=card_of(given)[1]).counted()
+    question = Question(
+        size.request, size.placement, started.version, stated.settings, card=card_of(given)[1]
+    ).counted()
     own = {f"--{name.replace('_', '-')}" for name in given}
     behind_it = [f"{name}: options of kvcalc stand in front of --" for name in started.read.unknown if name in own]
     stored = engine.stored(started.program, started.read, model)
@@ -207,7 +209,7 @@ def _block(engine: "Engine", stated: "Stated", given: Given) -> dict[str, int]:
         return {}
     if engine.block is None:
         raise KvcalcError(f"--block-size: {engine.name} has no blocks whose size can be chosen", "leave it out")
-    if engine.block in stated.knobs:
+    if engine.block in stated.settings:
         raise KvcalcError("--block-size: the engine's own flags behind -- say it too", "leave one of them out")
     return {engine.block: parse_integer(text, "--block-size")}
 

@@ -64,13 +64,13 @@ def size(
     budget = o.budget_of(given)
     asked = question_of(model, ctx.meta.get(BEHIND_DASHES), given)
     budget = asked.budget(budget)
-    fitted = None if budget is None else fit(asked.size, budget, asked.holding)
+    fitted = None if budget is None else fit(asked.size, budget, asked.allocator)
     shorter = asked.shortened(fitted)
     if shorter is not None and budget is not None:
-        asked, fitted = shorter, fit(shorter.size, budget, shorter.holding)
+        asked, fitted = shorter, fit(shorter.size, budget, shorter.allocator)
     stored = asked.stored if budget is not None and budget.weights == "auto" else None
     at_most = [_AT_MOST] if asked.at_most and fitted is not None and not fitted.fits else []
-    said = [*warnings(asked.size.request), *asked.warnings, *at_most, *fit_warnings(fitted and fitted.room, stored)]
+    said = [*warnings(asked.size.request), *asked.warnings, *at_most, *fit_warnings(fitted and fitted.memory, stored)]
 
     def document() -> dict[str, Value]:
         return size_document(asked.size, budget, fitted, said, explain=explain, engine=asked.engine_values(fitted))

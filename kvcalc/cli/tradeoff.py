@@ -16,7 +16,7 @@ from kvcalc.views.document import Value, pick
 if TYPE_CHECKING:
     from kvcalc.core.card import Card
     from kvcalc.core.dtypes import DType
-    from kvcalc.core.fitting import Room
+    from kvcalc.core.fitting import MemorySplit
     from kvcalc.core.request import Request
     from kvcalc.core.sizing import Size
     from kvcalc.perf.tradeoff import Rig
@@ -128,19 +128,19 @@ def _answer(model: Model, given: o.Given) -> "Answer":
     rig = None if card is None else _rig(card, request, flops.parameters, given)
     compared = compare(request, flops, prompt, output, rig, links)
     size = measure(request)
-    room = None if card is None else _room(size, given)
-    return Answer(compared, size, card, room, warnings(request))
+    memory = None if card is None else _room(size, given)
+    return Answer(compared, size, card, memory, warnings(request))
 
 
-def _room(size: "Size", given: o.Given) -> "Room":
+def _room(size: "Size", given: o.Given) -> "MemorySplit":
     """The memory of each GPU, as the default verb reckons it."""
     from kvcalc.cli.question import budget_of_card
-    from kvcalc.core.fitting import room_of
+    from kvcalc.core.fitting import memory_split
 
     unsaid = dict.fromkeys(("vram", "kv_memory", "utilization", "overhead"))
     budget = budget_of_card(o.budget_of({**given, **unsaid}))
     assert budget is not None
-    return room_of(size, budget)
+    return memory_split(size, budget)
 
 
 def _parameters(text: str | None) -> int | None:
@@ -179,8 +179,8 @@ def _lengths(given: o.Given, context: int) -> tuple[int, int]:
 
 def _rig(card: "Card", request: "Request", used: int, given: o.Given) -> "Rig":
     """The replica: rates of the card, and the weights that one pass reads."""
-    from kvcalc.core.fitting import Share
     from kvcalc.core.sharding import Layout
+    from kvcalc.core.units import Fraction
     from kvcalc.core.weights import parse, weigh
     from kvcalc.perf.demand import machine_of
     from kvcalc.perf.roofline import Shares
@@ -199,7 +199,7 @@ def _rig(card: "Card", request: "Request", used: int, given: o.Given) -> "Rig":
         name: share.part / share.of
         for name, option in (("bandwidth", "bandwidth_share"), ("compute", "compute_share"))
         if given[option] is not None
-        for share in [Share.parse(given[option], f"--{option.replace('_', '-')}")]
+        for share in [Fraction.parse(given[option], f"--{option.replace('_', '-')}")]
     }
     total = max(model.parameters or used, used)
     touched = max(1, held * used // total)

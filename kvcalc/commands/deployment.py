@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kvcalc.core.card import Card
-from kvcalc.core.fitting import Share
 from kvcalc.core.sharding import Layout
+from kvcalc.core.units import Fraction
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["Start", "format_word", "model_word", "share_word", "weights_word", "words_of"]
@@ -26,7 +26,7 @@ class Start(NamedTuple):
     layout: Layout = Layout()
     kv_dtype: str | None = None
     weights: str | None = None
-    utilization: Share | None = None
+    utilization: Fraction | None = None
     card: Card | None = None
     version: str | None = None
 
@@ -62,7 +62,7 @@ def weights_word(start: Start, words: Mapping[str, str], engine: str) -> str | N
     return words[start.weights]
 
 
-def share_word(share: Share | None) -> str | None:
+def share_word(share: Fraction | None) -> str | None:
     """A share in decimals, as all engines read it."""
     return None if share is None else f"{share.part / share.of:.11f}".rstrip("0").rstrip(".")
 

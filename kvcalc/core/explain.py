@@ -223,7 +223,7 @@ def _sharding_source(cache: Cache, sized: Size) -> str:
 
 
 def _room(fit: Fit, sized: Size) -> list[Term]:
-    room, request = fit.room, sized.request
+    room, request = fit.memory, sized.request
     layout, each = request.layout, sized.rank_bytes(request.context)
     found = []
     if room.vram is not None and room.weights is not None:
@@ -231,7 +231,7 @@ def _room(fit: Fit, sized: Size) -> list[Term]:
         found.append(Term("weights per GPU", sum_, room.weights, room.weights_source or ""))
         beside = f"{room.weights:,} weights - {room.overhead:,} overhead"
         sum_, rule = f"floor({room.vram:,} x {room.utilization}) - {beside}", "VRAM x utilization - weights - overhead"
-        if room.of_rest:
+        if room.of_free:
             sum_, rule = (
                 f"floor(({room.vram:,} - {beside}) x {room.utilization})",
                 "share of what weights leave",

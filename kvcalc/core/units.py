@@ -4,13 +4,14 @@ Bytes are ints everywhere. A size that could mean two things (`80G`, a bare `80`
 """
 
 import re
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = [
     "MOST_BYTES",
     "MOST_TOKENS",
+    "Fraction",
     "Units",
     "ceil_div",
     "format_bytes",
@@ -160,3 +161,27 @@ def _decimal(value: int, unit: int) -> str:
     if places:
         text = f"{text[:-places] or '0'}.{text[-places:].rjust(places, '0')}".rstrip("0").rstrip(".")
     return text
+
+
+class Fraction(NamedTuple):
+    """A fraction of a whole, as written: 0.9 is 9 of 10, so that no rounding of floats reaches a byte."""
+
+    part: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str, what: str) -> "Fraction":
+        """A fraction above 0 and up to 1, such as `0.9`; `what` names the option in errors."""
+        whole, _, decimals = text.strip().partition(".")
+        digits = whole + decimals
+        if len(digits) <= 12 and digits.isascii() and digits.isdigit():
+            fraction = cls(int(digits), 10 ** len(decimals))
+            if 0 < fraction.part <= fraction.of:
+                return fraction
+        raise KvcalcError(f"{what}: expected a share above 0 and up to 1, such as 0.9, got {shown(text)}")
+
+    def floor(self, whole: int) -> int:
+        return whole * self.part // self.of
+
+    def __str__(self) -> str:
+        return f"{self.part / self.of:g}"

@@ -13,11 +13,12 @@ from kvcalc.commands.flags import Flags, Read
 from kvcalc.commands.versions import Version
 from kvcalc.core.card import Card
 from kvcalc.core.dtypes import DType
-from kvcalc.core.fitting import Holding, Share
+from kvcalc.core.fitting import Allocator
 from kvcalc.core.formula import size
 from kvcalc.core.model import Cache, Model
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Placement
+from kvcalc.core.units import Fraction
 from kvcalc.errors import KvcalcError
 
 __all__ = [
@@ -70,7 +71,7 @@ class Capacity(NamedTuple):
     log: tuple[str, ...] = ()
 
 
-class Plan(NamedTuple):
+class Allocation(NamedTuple):
     """The reservation of one replica. It depends on no budget.
 
     `capacity`, of engines with one pool for all sequences, takes the bytes that each GPU has for the cache; `holds`
@@ -115,7 +116,7 @@ class Question(NamedTuple):
     request: Request
     placement: Placement
     version: Version
-    knobs: Mapping[str, object] = {}
+    settings: Mapping[str, object] = {}
     groups: tuple[Group, ...] = ()
     card: Card | None = None
     kept: dict[str, Any] | None = None
@@ -145,9 +146,9 @@ class Asked(NamedTuple):
     """
 
     options: Mapping[str, object] = {}
-    knobs: Mapping[str, object] = {}
+    settings: Mapping[str, object] = {}
     warnings: tuple[str, ...] = ()
-    utilization: Share | None = None
+    utilization: Fraction | None = None
     kv_memory: int | None = None
     defaults: Mapping[str, object] = {}
     draft: str | None = None
@@ -161,9 +162,9 @@ def model_flag(program: str, read: Read) -> str | None:  # noqa: ARG001 - one si
     return model if isinstance(model, str) else None
 
 
-def whole(question: Question, vram: int) -> Share:  # noqa: ARG001 - one signature for all engines
+def whole(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - one signature for all engines
     """All of the memory."""
-    return Share(1, 1)
+    return Fraction(1, 1)
 
 
 def as_published(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG001 - one signature for all
@@ -192,18 +193,18 @@ class Engine(NamedTuple):
 
     name: str
     versions: tuple[Version, ...]
-    plan: Callable[[Question], Plan]
+    allocate: Callable[[Question], Allocation]
     formats: tuple[str, ...]
     flags: Flags
     asked: Callable[[str, Read, Model], Asked]
     model_of: Callable[[str, Read], str | None] = model_flag
     most_sequences: int | None = None
-    utilization: Callable[[Question, int], Share] = whole
+    utilization: Callable[[Question, int], Fraction] = whole
     overhead: tuple[int, int] | None = None
     packed: Mapping[str, str] = {}
     named: Callable[[str, Sequence[str]], str] | None = None
     newest: str | None = None
-    of_rest: bool = False
+    of_free: bool = False
     stored: Callable[[str, Read, Model], str | None] = as_published
     one_format: bool = False
     block: str | None = None
@@ -259,7 +260,7 @@ class Reservation(NamedTuple):
 
     engine: Engine
     question: Question
-    plan: Plan
+    allocation: Allocation
     exact_total: int
     reserved_total: int
     reserved_per_gpu: int
@@ -271,17 +272,17 @@ def reserve(engine: Engine, question: Question) -> Reservation:
     request = question.request
     _check_formats(engine, question)
     dp = request.layout.dp
-    plan = engine.plan(question)
-    plans = [(plan, dp)]
+    allocation = engine.allocate(question)
+    allocations = [(allocation, dp)]
     lighter = request.batch // dp
     if lighter < question.sequences:  # replicas that hold one sequence less
         full = request.batch - lighter * dp
-        plans = [(plan, full)]
+        allocations = [(allocation, full)]
         if lighter:
-            plans.append((engine.plan(question.at(lighter, request.context)), dp - full))
+            allocations.append((engine.allocate(question.at(lighter, request.context)), dp - full))
     differences: Counter[Rule] = Counter()
     exact = reserved = 0
-    for each, copies in plans:
+    for each, copies in allocations:
         for charge in each.charges:
             exact += copies * charge.exact
             reserved += copies * charge.bytes
@@ -292,31 +293,31 @@ def reserve(engine: Engine, question: Question) -> Reservation:
     return Reservation(
         engine,
         question,
-        plan,
+        allocation,
         exact,
         reserved,
-        rank_bytes(plan),
+        rank_bytes(allocation),
         tuple(Difference(rule, amount) for rule, amount in differences.items() if amount),
     )
 
 
-def holding(reservation: Reservation) -> Holding:
+def allocator_of(reservation: Reservation) -> Allocator:
     """How the engine fills one GPU, for a fit."""
-    engine, question, plan = reservation.engine, reservation.question, reservation.plan
-    capacity = plan.capacity
-    return Holding(
-        plan.needed,
-        lambda sequences, tokens, free: engine.plan(question.at(sequences, tokens)).fits(free),
-        plan.most_sequences or engine.most_sequences,
+    engine, question, allocation = reservation.engine, reservation.question, reservation.allocation
+    capacity = allocation.capacity
+    return Allocator(
+        allocation.needed,
+        lambda sequences, tokens, free: engine.allocate(question.at(sequences, tokens)).fits(free),
+        allocation.most_sequences or engine.most_sequences,
         None if capacity is None else lambda free: capacity(free).tokens,
-        plan.most_tokens,
+        allocation.most_tokens,
     )
 
 
-def rank_bytes(plan: Plan) -> int:
+def rank_bytes(allocation: Allocation) -> int:
     """Bytes of a plan on the fullest of its GPUs."""
     stages: Counter[int] = Counter()
-    for charge in plan.charges:
+    for charge in allocation.charges:
         stages[charge.stage] += charge.bytes // charge.ranks
     return max(stages.values(), default=0)
 
@@ -326,11 +327,11 @@ def _check_formats(engine: Engine, question: Question) -> None:
 
     Formats of the engine's own were found among its own when they were read.
     """
-    request, computed = question.request, question.knobs.get("computed", question.request.model.dtype)
+    request, computed = question.request, question.settings.get("computed", question.request.model.dtype)
     k, v = request.widths[:2]
     options = ("--kv-dtype", "--kv-dtype") if k == v else ("--k-dtype", "--v-dtype")
     for option, dtype, auto in zip(options, (k, v), request.auto, strict=True):
-        if not (auto or "packed" in question.knobs or dtype.name in engine.formats or dtype == computed):
+        if not (auto or "packed" in question.settings or dtype.name in engine.formats or dtype == computed):
             hint = f"one of {', '.join(engine.formats)}"
             raise KvcalcError(f"{option}: {engine.name} has no {dtype.name} cache", hint)
     if engine.one_format and k != v:

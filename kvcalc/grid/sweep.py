@@ -6,13 +6,21 @@ The bytes are those of `sizing`, `sharding` and `fitting`, rule by rule; only th
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kvcalc.core.fitting import Binding, Room, capacity_tokens, equal_sequences, longest_context, most_sequences, sized
+from kvcalc.core.fitting import (
+    Binding,
+    MemorySplit,
+    capacity_tokens,
+    equal_sequences,
+    exact_allocator,
+    longest_context,
+    most_sequences,
+)
 from kvcalc.core.formula import size
 from kvcalc.core.model import Attention, Cache
 from kvcalc.core.sharding import rank_tokens, stages
 from kvcalc.core.sizing import Size, slope_and_fixed
 from kvcalc.core.units import ceil_div
-from kvcalc.engines.base import Engine, Question, holding, reserve
+from kvcalc.engines.base import Engine, Question, allocator_of, reserve
 from kvcalc.errors import KvcalcError
 
 __all__ = ["AXES", "Cell", "Grid", "Plane", "Setting", "longest"]
@@ -27,7 +35,7 @@ class Setting(NamedTuple):
     """
 
     size: Size
-    room: Room | None = None
+    memory: MemorySplit | None = None
     engine: Engine | None = None
     question: Question | None = None
 
@@ -152,23 +160,23 @@ class _Columns:
 
 def longest(setting: Setting, context: int, batch: int) -> int | None:
     """The longest context that fits at a batch; None without a budget, and where nothing limits it."""
-    if setting.room is None:
+    if setting.memory is None:
         return None
     request = setting.size.request._replace(context=context, batch=batch)
     if setting.engine is None or setting.question is None:
-        return longest_context(setting.room, sized(setting.size._replace(request=request)), request)[0]
-    held = holding(reserve(setting.engine, setting.question._replace(request=request)))
-    return longest_context(setting.room, held, request)[0]
+        return longest_context(setting.memory, exact_allocator(setting.size._replace(request=request)), request)[0]
+    held = allocator_of(reserve(setting.engine, setting.question._replace(request=request)))
+    return longest_context(setting.memory, held, request)[0]
 
 
 def _exact(setting: Setting, column: _Column, batches: Sequence[int]) -> Iterator[Cell]:
     context, per_token, per_sequence, per_gpu, textbook = column
-    dp, room = setting.size.request.layout.dp, setting.room
+    dp, memory = setting.size.request.layout.dp, setting.memory
     budget = most = tokens = None
     binding: Binding | None = None
-    if room is not None:
-        budget = room.kv_budget
-        sequences, binding, capacity = equal_sequences(room, context, per_gpu)
+    if memory is not None:
+        budget = memory.kv_budget
+        sequences, binding, capacity = equal_sequences(memory, context, per_gpu)
         most, tokens = (None if number is None else number * dp for number in (sequences, capacity))
     for batch in batches:
         on_gpu = per_gpu * ceil_div(batch, dp)
@@ -194,9 +202,9 @@ def _reserved(
     setting: Setting, engine: Engine, question: Question, column: _Column, batches: Sequence[int]
 ) -> Iterator[Cell]:
     """An engine has no rule for all batches alike, and is asked for each; how many fit, where that may be another."""
-    dp, context, room = setting.size.request.layout.dp, column.context, setting.room
+    dp, context, memory = setting.size.request.layout.dp, column.context, setting.memory
     limits: dict[int | None, tuple[int | None, Binding]] = {}
-    for exact in _exact(setting._replace(room=None), column, batches):
+    for exact in _exact(setting._replace(memory=None), column, batches):
         asked = question._replace(request=question.request._replace(context=context, batch=exact.batch))
         try:
             reservation = reserve(engine, asked)
@@ -206,17 +214,17 @@ def _reserved(
         cell = exact._replace(
             reserved_bytes_total=reservation.reserved_total, reserved_bytes_per_gpu=reservation.reserved_per_gpu
         )
-        if room is not None:
-            held = holding(reservation)
+        if memory is not None:
+            held = allocator_of(reservation)
             if held.most_sequences not in limits:
-                limits[held.most_sequences] = most_sequences(room, held, context)
+                limits[held.most_sequences] = most_sequences(memory, held, context)
             sequences, binding = limits[held.most_sequences]
-            tokens = capacity_tokens(room, held, context * asked.sequences)
+            tokens = capacity_tokens(memory, held, context * asked.sequences)
             cell = cell._replace(
-                kv_budget_bytes_per_gpu=room.kv_budget,
+                kv_budget_bytes_per_gpu=memory.kv_budget,
                 max_batch=None if sequences is None else sequences * dp,
                 capacity_tokens=None if tokens is None else tokens * dp,
-                fits=held.asked <= room.kv_budget and reservation.plan.fits(room.free),
+                fits=held.asked <= memory.kv_budget and reservation.allocation.fits(memory.free),
                 binding=binding,
             )
         yield cell

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kvcalc.commands.deployment import Start
-from kvcalc.core.fitting import Share
+from kvcalc.core.units import Fraction
 from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.registry import all_engines
@@ -20,7 +20,7 @@ class Written(NamedTuple):
     refused: str | None = None
 
 
-def commands_for(start: Start, share: Callable[[Engine], Share | None] | None = None) -> dict[str, Written]:
+def commands_for(start: Start, share: Callable[[Engine], Fraction | None] | None = None) -> dict[str, Written]:
     """How each engine that has a command for it would be started so, by the engine's name.
 
     `share`: the share of the memory that an engine is told, where that differs by engine.

@@ -145,7 +145,7 @@ def _check(spoken: Spoken, run: Run, wanted: Wanted, names: _Names) -> tuple[Che
         if model.max_context:
             options["context"] = "max"
     run = run._replace(budget=wanted.kv_memory or stated.kv_memory)
-    return check(run, spoken.form, said, model, options, stated.knobs, version, wanted.card), notes
+    return check(run, spoken.form, said, model, options, stated.settings, version, wanted.card), notes
 
 
 def _overruled(name: str, options: Mapping[str, Any]) -> bool:

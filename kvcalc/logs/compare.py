@@ -87,7 +87,7 @@ def check(
     said: Said,
     model: Model,
     stated: Mapping[str, Any],
-    knobs: Mapping[str, object],
+    settings: Mapping[str, object],
     version: str | None,
     card: Card | None = None,
 ) -> Checked:
@@ -97,7 +97,7 @@ def check(
     """
     row, warning = pick(run.engine.versions, version or said.rules, run.engine.name)
     request = ask(model, **stated)
-    asking = _Asking(model, stated, Question(request, measure(request).placement, row, knobs, card=card))
+    asking = _Asking(model, stated, Question(request, measure(request).placement, row, settings, card=card))
     newest = run.engine.newest
     newer = unread(version, newest, run.engine.name) if version and newest else None
     warnings = tuple(each for each in (warning, newer) if each)

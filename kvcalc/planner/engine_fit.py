@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from kvcalc.commands.versions import Version
 from kvcalc.core.card import Card
-from kvcalc.core.fitting import Fit, Room, Share, fill, most_of
+from kvcalc.core.fitting import Fit, MemorySplit, fill, most_of
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import place
-from kvcalc.core.units import MOST_TOKENS, ceil_div
-from kvcalc.engines.base import Engine, Question, Reservation, holding, reserve
+from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
+from kvcalc.engines.base import Engine, Question, Reservation, allocator_of, reserve
 from kvcalc.errors import KvcalcError
 from kvcalc.planner.replica import Exact
 
@@ -26,16 +26,16 @@ class Reserved:
 
     def __init__(self, reservation: Reservation, way: "Way", prefix: int) -> None:
         self._reservation, self._way = reservation, way
-        self._holding = holding(reservation)
+        self._holding = allocator_of(reservation)
         self.most_sequences = self._holding.most_sequences
-        self.warnings = reservation.plan.warnings
-        self.pooled = reservation.plan.capacity is not None
+        self.warnings = reservation.allocation.warnings
+        self.pooled = reservation.allocation.capacity is not None
         self._saved = 0
         if prefix:
-            if reservation.plan.capacity is None:
+            if reservation.allocation.capacity is None:
                 name = reservation.engine.name
                 raise KvcalcError(f"--shared-prefix: {name} has no pool in which sequences share one", "leave it out")
-            block = reservation.plan.values.get("block_size")
+            block = reservation.allocation.values.get("block_size")
             whole = prefix // block * block if isinstance(block, int) and block else prefix
             request = way.choice.request
             exact = Exact(way.spread, request.widths, request.encoder_tokens, whole)
@@ -46,7 +46,7 @@ class Reserved:
 
     def asked(self, sequences: int, tokens: int) -> int:
         question = self._reservation.question.at(sequences, tokens)
-        return self._reservation.engine.plan(question).needed - self._bonus(sequences)
+        return self._reservation.engine.allocate(question).needed - self._bonus(sequences)
 
     def each(self, tokens: int) -> int:
         """Bytes that one more sequence adds; of an engine for a single sequence, those of that one."""
@@ -76,17 +76,17 @@ class Reserved:
             low, high = (low, middle) if self.holds(ceil_div(sequences, middle), tokens, free) else (middle, high)
         return high
 
-    def fit(self, room: Room, request: Request) -> Fit:
+    def fit(self, memory: MemorySplit, request: Request) -> Fit:
         """The same answer as the size verb's."""
         question = self._reservation.question.at(request.sequences_per_replica, request.context)
-        plan = self._reservation.engine.plan(question)
-        capacity = plan.capacity
+        allocation = self._reservation.engine.allocate(question)
+        capacity = allocation.capacity
         held = self._holding._replace(
             asked=self.asked(request.sequences_per_replica, request.context),
             holds=self.holds,
             capacity=None if capacity is None else lambda free: capacity(free).tokens,
         )
-        return fill(room, request, held)
+        return fill(memory, request, held)
 
 
 class Engaged:
@@ -96,17 +96,17 @@ class Engaged:
         self,
         engine: Engine,
         version: Version,
-        knobs: Mapping[str, object],
-        share: Share | None = None,
+        settings: Mapping[str, object],
+        share: Fraction | None = None,
         shared_prefix: int = 0,
     ) -> None:
         self.engine, self.version = engine, version
-        self.of_rest, self.lines, self.splits = engine.of_rest, engine.beside, engine.splits
+        self.of_free, self.lines, self.splits = engine.of_free, engine.beside, engine.splits
         self.name, self.vendors = engine.name, engine.vendors
-        self._knobs, self._share, self._prefix = knobs, share, shared_prefix
+        self._settings, self._share, self._prefix = settings, share, shared_prefix
         self._known: dict[int, Way] = {}  # alive, so that no other has the same id
         self._questions: dict[tuple[object, ...], Question] = {}
-        self._shares: dict[tuple[int, int], Share] = {}
+        self._shares: dict[tuple[int, int], Fraction] = {}
         self._kept: dict[tuple[object, ...], Reserved | KvcalcError] = {}
 
     def held(self, way: "Way", card: Card) -> Reserved:
@@ -129,16 +129,16 @@ class Engaged:
         key = self._id(way), card.memory, card.capability
         if key not in self._questions:
             request = way.choice.request._replace(batch=1, layout=way.layout)
-            knobs = {**self._knobs, "packed": way.choice.packed} if way.choice.packed else self._knobs
+            settings = {**self._settings, "packed": way.choice.packed} if way.choice.packed else self._settings
             placed = place(request.model, way.layout)
             named = card if card.name else None
-            self._questions[key] = Question(request, placed, self.version, knobs, card=named).counted()
+            self._questions[key] = Question(request, placed, self.version, settings, card=named).counted()
         return self._questions[key]
 
     def _id(self, way: "Way") -> int:
         return id(self._known.setdefault(id(way), way))
 
-    def share(self, way: "Way", card: Card) -> Share:
+    def share(self, way: "Way", card: Card) -> Fraction:
         if self._share is not None:
             return self._share
         key = self._id(way), card.memory

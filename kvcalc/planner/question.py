@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from kvcalc.core.card import Card
-from kvcalc.core.fitting import Fit, Room, Share
+from kvcalc.core.fitting import Fit, MemorySplit
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout
-from kvcalc.core.units import MOST_TOKENS, ceil_div
+from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
 from kvcalc.core.weights import Weighed, Weights
 from kvcalc.errors import KvcalcError
 from kvcalc.perf.roofline import Shares
@@ -87,31 +87,31 @@ class Held(Protocol):
     def holds(self, sequences: int, tokens: int, free: int) -> bool: ...
     def largest(self, tokens: int, free: int, most: int = MOST_TOKENS) -> int: ...
     def least(self, sequences: int, tokens: int, free: int, most: int) -> int | None: ...
-    def fit(self, room: Room, request: Request) -> Fit: ...
+    def fit(self, memory: MemorySplit, request: Request) -> Fit: ...
 
 
 class Filling(Protocol):
     """Who fills the memory: an engine, or nobody but the cache. `lines` are the overheads within its share."""
 
-    of_rest: bool
+    of_free: bool
     lines: tuple[str, ...]
     splits: bool
     vendors: tuple[str, ...]
     name: str
 
     def held(self, way: Way, card: Card) -> Held: ...
-    def share(self, way: Way, card: Card) -> Share: ...
+    def share(self, way: Way, card: Card) -> Fraction: ...
 
 
 class Plain:
     """No engine: the exact size, in a share of the memory."""
 
-    of_rest = splits = False
+    of_free = splits = False
     vendors: tuple[str, ...] = ()
     name = ""
     lines: tuple[str, ...] = NAMES
 
-    def __init__(self, share: Share, shared_prefix: int = 0) -> None:
+    def __init__(self, share: Fraction, shared_prefix: int = 0) -> None:
         self._share, self._prefix = share, shared_prefix
         self._kept: dict[int, tuple[Way, Exact | KvcalcError]] = {}  # by identity: hashing a model is slow
 
@@ -132,7 +132,7 @@ class Plain:
             return error
         return made
 
-    def share(self, way: Way, card: Card) -> Share:  # noqa: ARG002 - one signature for all
+    def share(self, way: Way, card: Card) -> Fraction:  # noqa: ARG002 - one signature for all
         return self._share
 
 

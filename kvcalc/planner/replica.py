@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import NamedTuple
 
-from kvcalc.core.fitting import Fit, Holding, Room, fill
+from kvcalc.core.fitting import Allocator, Fit, MemorySplit, fill
 from kvcalc.core.formula import Widths, size
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Model
 from kvcalc.core.request import Request
@@ -122,17 +122,17 @@ class Exact:
         replicas = ceil_div(sequences, largest)
         return replicas if replicas <= most else None
 
-    def fit(self, room: Room, request: Request) -> Fit:
+    def fit(self, memory: MemorySplit, request: Request) -> Fit:
         """The same answer as the size verb's."""
         sequences, context = request.sequences_per_replica, request.context
         if not self._prefix:
             each = self.asked(1, context)
-            return fill(room, request, Holding(each * sequences, self.holds), each)
+            return fill(memory, request, Allocator(each * sequences, self.holds), each)
         alone = Exact(Spread(request.layout, self._stages), self._widths, self._encoder_tokens).asked(1, context)
-        held = Holding(
+        held = Allocator(
             self.asked(sequences, context), self.holds, capacity=lambda free: free * context // alone if alone else 0
         )
-        return fill(room, request, held)
+        return fill(memory, request, held)
 
 
 def _shares(cache: Cache) -> bool:

@@ -9,7 +9,7 @@ from math import ceil
 from typing import NamedTuple
 
 from kvcalc.core.card import Card
-from kvcalc.core.fitting import Budget, Fit, kv_budget, room_for
+from kvcalc.core.fitting import Budget, Fit, kv_budget, split_memory
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, ceil_div
@@ -127,7 +127,7 @@ class Search:
         if overhead is None:
             overhead = total(self.lines(card, way)).likely
         share = self.filling.share(way, card)
-        return kv_budget(card.memory, share, way.weights, overhead, of_rest=self.filling.of_rest)
+        return kv_budget(card.memory, share, way.weights, overhead, of_free=self.filling.of_free)
 
     def seats(self, card: Card, way: Way, free: int) -> int:
         """The most sequences on one replica: of the full length, or of lengths as they are, with a margin."""
@@ -200,12 +200,12 @@ class Search:
         dp = found.layout.dp
         lines, share = self.lines(card, way), self.filling.share(way, card)
         size = total(lines)
-        budget = Budget(card.memory, None, share, way.choice.weights, size.likely, card, self.filling.of_rest)
+        budget = Budget(card.memory, None, share, way.choice.weights, size.likely, card, self.filling.of_free)
         users = need.users
         if load is not None and load.concurrency is not None:
             users = max(users, ceil(load.concurrency * dp))
         request = way.choice.request._replace(context=self._tokens, batch=users, layout=found.layout)
-        fit = self.filling.held(way, card).fit(room_for(way.choice.whole, way.ranks, budget), request)
+        fit = self.filling.held(way, card).fit(split_memory(way.choice.whole, way.ranks, budget), request)
         seats: dict[int, int | None] = {}
         for overhead in size:
             if fit.max_batch is None or (need.lengths is None and overhead == size.likely):

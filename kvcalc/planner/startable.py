@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from kvcalc.commands.versions import pick
-from kvcalc.core.fitting import Share
-from kvcalc.core.units import many
+from kvcalc.core.units import Fraction, many
 from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError
 from kvcalc.planner.engine_fit import Engaged
@@ -17,10 +16,10 @@ __all__ = ["lacking", "same_share"]
 
 def same_share(engine: Engine) -> bool:
     """Whether an engine's share of the memory means what a plan's does: weights, cache and everything beside them."""
-    return not engine.of_rest and set(engine.beside) == set(NAMES)
+    return not engine.of_free and set(engine.beside) == set(NAMES)
 
 
-def lacking(engine: Engine, need: Need, share: Share | None, prefix: int) -> Callable[[Row], str | None]:
+def lacking(engine: Engine, need: Need, share: Fraction | None, prefix: int) -> Callable[[Row], str | None]:
     """Why the engine's command would not do what a row says, in a few words; None where it does."""
     search = Search(need, Engaged(engine, pick(engine.versions, None, engine.name)[0], {}, share, prefix))
 

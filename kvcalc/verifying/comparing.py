@@ -6,7 +6,7 @@ from typing import NamedTuple, assert_never
 
 from kvcalc.core.explain import cache_name
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
-from kvcalc.engines.base import Plan, Question, held
+from kvcalc.engines.base import Allocation, Question, held
 from kvcalc.verifying.measuring import Reading
 
 __all__ = ["Comparison", "Row", "compare"]
@@ -61,7 +61,7 @@ class Comparison(NamedTuple):
         return not self.layers and self.held[0] == self.held[1]
 
 
-def compare(question: Question, plan: Plan, reading: Reading) -> Comparison:
+def compare(question: Question, plan: Allocation, reading: Reading) -> Comparison:
     """A real cache against the engine's plan."""
     model, real = question.request.model, reading.layers
     found: dict[Cache | None, dict[int, int]] = defaultdict(lambda: defaultdict(int))
@@ -77,7 +77,7 @@ def compare(question: Question, plan: Plan, reading: Reading) -> Comparison:
     return Comparison(reading.step, reading.tokens, tuple(rows), (live, reading.held_bytes))
 
 
-def _charged(question: Question, plan: Plan) -> Iterator[tuple[Cache, list[int]]]:
+def _charged(question: Question, plan: Allocation) -> Iterator[tuple[Cache, list[int]]]:
     """The bytes that an engine charges for each of some equal caches, which it knows by their names and exact sizes.
 
     Several charges may be for copies of one cache: transformers keeps the window of DeepSeek V4 twice in some layers.

@@ -52,7 +52,7 @@ def question_of(request: Request, version: str) -> tuple[Question, tuple[str, ..
     started = launch(f"transformers@{version}", None)
     stated = started.engine.asked("", started.read, request.facts)
     size = measure(request)
-    return Question(size.request, size.placement, started.version, stated.knobs), started.warnings
+    return Question(size.request, size.placement, started.version, stated.settings), started.warnings
 
 
 def comparisons(built: Any, question: Question) -> Iterator[Comparison]:
@@ -61,8 +61,8 @@ def comparisons(built: Any, question: Question) -> Iterator[Comparison]:
     engine = launch("transformers", None).engine
     for reading in readings(built, request.batch, request.context, request.encoder_tokens):
         then = question.at(question.sequences, reading.tokens)
-        then = then._replace(knobs={**question.knobs, "max_new_tokens": int(reading.step == "decode")})
-        yield compare(then, reserve(engine, then).plan, reading)
+        then = then._replace(settings={**question.settings, "max_new_tokens": int(reading.step == "decode")})
+        yield compare(then, reserve(engine, then).allocation, reading)
 
 
 def verify(request: Request, versions: Versions, file: File | None) -> Verification:

@@ -231,15 +231,15 @@ def _textbook(size: Size) -> Value:
 
 
 def _fit(fit: Fit, size: Size) -> dict[str, Value]:
-    room, counted = fit.room, fit.room.vram is not None
+    memory, counted = fit.memory, fit.memory.vram is not None
     return {
-        "vram_bytes_per_gpu": room.vram,
-        "memory_source": None if not counted else room.card.memory_source if room.card else "given",
+        "vram_bytes_per_gpu": memory.vram,
+        "memory_source": None if not counted else memory.card.memory_source if memory.card else "given",
         "gpus": size.request.layout.gpus if counted else None,
-        "utilization": room.utilization.part / room.utilization.of if room.utilization else None,
-        "weights_bytes_per_gpu": room.weights,
-        "overhead_bytes_per_gpu": room.overhead,
-        "kv_budget_bytes_per_gpu": room.kv_budget,
+        "utilization": memory.utilization.part / memory.utilization.of if memory.utilization else None,
+        "weights_bytes_per_gpu": memory.weights,
+        "overhead_bytes_per_gpu": memory.overhead,
+        "kv_budget_bytes_per_gpu": memory.kv_budget,
         "kv_bytes_per_gpu": fit.kv_asked,
         "max_batch": fit.max_batch,
         "max_context": fit.max_context,
@@ -247,7 +247,7 @@ def _fit(fit: Fit, size: Size) -> dict[str, Value]:
         "fits": fit.fits,
         "binding": fit.binding,
         "context_binding": fit.context_binding,
-        "gpus_for_weights": room.gpus_for_weights,
+        "gpus_for_weights": memory.gpus_for_weights,
     }
 
 

@@ -20,7 +20,7 @@ def engine_values(reservation: Reservation, fit: Fit | None) -> dict[str, Value]
     With a `fit`, what a pool engine counts in its budget. The parts (`k_bytes`, `v_bytes`, `state_bytes`,
     ...) and the layers are those of the fullest replica.
     """
-    plan = reservation.plan
+    plan = reservation.allocation
     parts: Counter[str] = Counter()
     for charge in plan.charges:
         parts.update(dict(charge.parts))
@@ -56,10 +56,10 @@ def engine_values(reservation: Reservation, fit: Fit | None) -> dict[str, Value]
 
 def _counted(reservation: Reservation, fit: Fit | None) -> dict[str, Value]:
     """What a pool engine counts in a budget, and from where to where it may come out where that is an estimate."""
-    capacity = reservation.plan.capacity
+    capacity = reservation.allocation.capacity
     if capacity is None or fit is None:
         return {}
-    counted = capacity(max(fit.room.kv_budget, 0))
+    counted = capacity(max(fit.memory.kv_budget, 0))
     low, high = _range(reservation, fit) or (None, None)
     return {
         **counted.values,
@@ -67,7 +67,7 @@ def _counted(reservation: Reservation, fit: Fit | None) -> dict[str, Value]:
         "capacity_tokens_low": low,
         "capacity_tokens_high": high,
         "max_concurrency": counted.concurrency,
-        "log_lines": [*reservation.plan.log, *counted.log],
+        "log_lines": [*reservation.allocation.log, *counted.log],
     }
 
 
@@ -77,10 +77,10 @@ def _range(reservation: Reservation, fit: Fit) -> tuple[int, int] | None:
 
     None where the memory of the cache was given, or what is beside it.
     """
-    overhead, capacity = reservation.engine.overhead, reservation.plan.capacity
-    if overhead is None or capacity is None or fit.room.vram is None or fit.room.overhead:
+    overhead, capacity = reservation.engine.overhead, reservation.allocation.capacity
+    if overhead is None or capacity is None or fit.memory.vram is None or fit.memory.overhead:
         return None
-    low, high = (capacity(max(fit.room.kv_budget - beside, 0)).tokens for beside in (overhead[1], 0))
+    low, high = (capacity(max(fit.memory.kv_budget - beside, 0)).tokens for beside in (overhead[1], 0))
     return low, high
 
 
@@ -92,21 +92,21 @@ def engine_part(reservation: Reservation, fit: Fit | None) -> EnginePart:
     rows.append(("reserved", Bytes(reservation.reserved_total)))
     if reservation.question.request.layout.gpus > 1:
         rows.append(("reserved on the fullest GPU", Bytes(reservation.reserved_per_gpu)))
-    if reservation.plan.needed != reservation.reserved_per_gpu:  # what a fit asks for
-        rows.append(("peak on one GPU, which must fit", Bytes(reservation.plan.needed)))
+    if reservation.allocation.needed != reservation.reserved_per_gpu:  # what a fit asks for
+        rows.append(("peak on one GPU, which must fit", Bytes(reservation.allocation.needed)))
     rows += _counted_rows(reservation, fit)
     return EnginePart(
         Section(f"{name} reserves", (f"{name} reserves", ""), rows),
         _terms(reservation, name),
-        list(reservation.plan.facts),
+        list(reservation.allocation.facts),
     )
 
 
 def _counted_rows(reservation: Reservation, fit: Fit | None) -> list[tuple[Cell, ...]]:
-    capacity = reservation.plan.capacity
+    capacity = reservation.allocation.capacity
     if capacity is None or fit is None:
         return []
-    counted = capacity(max(fit.room.kv_budget, 0))
+    counted = capacity(max(fit.memory.kv_budget, 0))
     rows: list[tuple[Cell, ...]] = [("tokens that it counts", Count(counted.tokens))]
     bounds = _range(reservation, fit)
     if bounds is not None:
@@ -125,7 +125,7 @@ def _terms(reservation: Reservation, name: str) -> list[Term]:
             charge.bytes,
             "; ".join(step.rule.source for step in charge.steps) or _UNCHANGED,
         )
-        for charge in reservation.plan.charges
+        for charge in reservation.allocation.charges
     ]
     rules = [
         Term(f"{name}, {rule.why}", "reserved minus exact", amount, rule.source)

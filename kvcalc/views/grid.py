@@ -46,7 +46,7 @@ class View(NamedTuple):
 def view_of(grid: Grid, answers: Sequence[tuple[Plane, Answer]]) -> View:
     settings = [plane.setting for plane in grid.planes if plane.setting is not None]
     several = any(setting.size.request.layout.gpus > 1 for setting in settings)
-    budget = any(setting.room is not None for setting in settings)
+    budget = any(setting.memory is not None for setting in settings)
     engine = any(setting.engine is not None for setting in settings)
     per_gpu = several or budget
     if engine:
@@ -108,10 +108,10 @@ def budgets(grid: Grid, view: View) -> list[tuple[str, int]]:
     """What each GPU has for the cache, with the choices on which that depends where there are several."""
     found: dict[int, list[str]] = {}
     for plane in grid.planes:
-        if plane.setting is not None and plane.setting.room is not None:
+        if plane.setting is not None and plane.setting.memory is not None:
             names = zip(AXES, plane.names, strict=False)
             of = ", ".join(label(axis, name) for axis, name in names if axis in view.varied and axis != "kv_dtype")
-            labels = found.setdefault(plane.setting.room.kv_budget, [])
+            labels = found.setdefault(plane.setting.memory.kv_budget, [])
             labels += [of] if of not in labels else []
     if len(found) == 1:
         return [("", budget) for budget in found]

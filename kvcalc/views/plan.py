@@ -77,7 +77,7 @@ def rows(document: Mapping[str, Value]) -> list[Mapping[str, Value]]:
 
 
 def _option(row: Row, proposal: Proposal, asked: Asked) -> dict[str, Value]:
-    room, size = row.fit.room, total(row.lines)
+    memory, size = row.fit.memory, total(row.lines)
     flags = asked.starts(row, start_of(row, proposal, asked))
     return {
         "gpu": row.card.name or None,
@@ -96,12 +96,12 @@ def _option(row: Row, proposal: Proposal, asked: Asked) -> dict[str, Value]:
         "capacity_tokens": row.fit.capacity_tokens,
         "headroom": round(row.headroom, 4),
         "binding": row.binding,
-        "vram_bytes_per_gpu": room.vram,
+        "vram_bytes_per_gpu": memory.vram,
         "memory_source": row.card.memory_source if row.card.name else "given",
-        "utilization": None if room.utilization is None else room.utilization.part / room.utilization.of,
-        "weights_bytes_per_gpu": room.weights,
+        "utilization": None if memory.utilization is None else memory.utilization.part / memory.utilization.of,
+        "weights_bytes_per_gpu": memory.weights,
         "overhead_bytes_per_gpu": size.likely,
-        "kv_budget_bytes_per_gpu": room.kv_budget,
+        "kv_budget_bytes_per_gpu": memory.kv_budget,
         "kv_bytes_per_gpu": row.fit.kv_asked,
         "overheads": [
             {
@@ -168,8 +168,8 @@ def command(row: Row, asked: Asked) -> str | None:
     """The command that sizes this row again; a prefix that is shared has no option there."""
     if asked.shared_prefix:
         return None
-    room, layout = row.fit.room, row.layout
-    share = "" if room.utilization is None else f"{room.utilization.part / room.utilization.of:.12g}"
+    memory, layout = row.fit.memory, row.layout
+    share = "" if memory.utilization is None else f"{memory.utilization.part / memory.utilization.of:.12g}"
     gpu = ["--gpu", row.card.name] if row.card.name else ["--vram", f"{row.card.memory}B"]
     words = ["kvcalc", asked.model, "-c", str(row.request.context), "-b", str(row.request.batch), *gpu]
     words += [word for name, size in layout._asdict().items() if size > 1 for word in (f"--{name}", str(size))]
@@ -189,7 +189,7 @@ def start_of(row: Row, proposal: Proposal, asked: Asked) -> Start:
     if need.rate is not None and row.seats is not None:  # as many as come together at times, not on average
         sequences = row.seats // row.layout.dp
     # What an engine takes by itself may depend on the rest of its command.
-    share = row.fit.room.utilization if asked.engine or asked.utilization else None
+    share = row.fit.memory.utilization if asked.engine or asked.utilization else None
     return Start(
         asked.hub_id,
         need.context,

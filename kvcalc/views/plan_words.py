@@ -100,11 +100,11 @@ def _number(refused: Refused) -> str:
 
 def _memory(row: Row) -> tuple[Section, list[Part]]:
     """Where one GPU's memory goes: each overhead with its range."""
-    room = row.fit.room
-    found = [(f"left by utilization {room.utilization}", room.idle or 0, "")] if room.idle else []
-    found.append(("weights", room.weights or 0, ""))
+    memory = row.fit.memory
+    found = [(f"left by utilization {memory.utilization}", memory.outside or 0, "")] if memory.outside else []
+    found.append(("weights", memory.weights or 0, ""))
     found += [(f"overhead: {line.name}", line.size.likely, _range(line.size)) for line in row.lines]
-    found += [("KV cache asked for", row.fit.kv_asked, ""), ("free", room.kv_budget - row.fit.kv_asked, "")]
+    found += [("KV cache asked for", row.fit.kv_asked, ""), ("free", memory.kv_budget - row.fit.kv_asked, "")]
     found.append(("in all", row.card.memory, ""))
     rows: list[tuple[Cell, ...]] = [(name, Bytes(amount), note) for name, amount, note in found]
     return Section("memory of one GPU", ("", "", ""), rows), [Part(name, amount) for name, amount, _ in found]

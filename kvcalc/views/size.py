@@ -38,7 +38,7 @@ def size_report(
         facts=model_facts(size.request.facts),
         sections=sections,
         bar=bar,
-        whole=0 if fit is None else fit.room.vram or fit.room.kv_budget,
+        whole=0 if fit is None else fit.memory.vram or fit.memory.kv_budget,
         verdict="" if fit is None else _verdict(fit, size),
         fits=None if fit is None else fit.fits,
         notes=_notes(size) + _memory_notes(fit) + ([] if engine is None else engine.notes),
@@ -144,28 +144,28 @@ def _detail(group: Group, size: Size) -> str:
 
 def _memory(fit: Fit) -> list[Part]:
     """Parts that add up to the memory given: where it does not suffice, less than nothing is free."""
-    room = fit.room
-    rest = room.kv_budget - fit.kv_asked
+    memory = fit.memory
+    rest = memory.kv_budget - fit.kv_asked
     parts = [Part("KV cache asked for", fit.kv_asked), Part("free", rest)]
-    if room.vram is None:
-        return [*parts, Part("KV memory given", room.kv_budget)]
-    before = [Part("weights", room.weights or 0), Part("overhead", room.overhead or 0)]
-    if room.idle:
-        before.insert(0, Part(f"left by utilization {room.utilization}", room.idle))
-    given = "VRAM given" if room.card is None else f"memory of {room.card.label}"
-    return [*before, *parts, Part(given, room.vram)]
+    if memory.vram is None:
+        return [*parts, Part("KV memory given", memory.kv_budget)]
+    before = [Part("weights", memory.weights or 0), Part("overhead", memory.overhead or 0)]
+    if memory.outside:
+        before.insert(0, Part(f"left by utilization {memory.utilization}", memory.outside))
+    given = "VRAM given" if memory.card is None else f"memory of {memory.card.label}"
+    return [*before, *parts, Part(given, memory.vram)]
 
 
 def _memory_notes(fit: Fit | None) -> list[str]:
     """Which of the numbers that go by the name of a card's memory was used."""
-    card = None if fit is None else fit.room.card
+    card = None if fit is None else fit.memory.card
     return [] if card is None else [f"memory of {card.label}: {MEMORY_SOURCES[card.memory_source]}"]
 
 
 def _limits(fit: Fit, size: Size) -> Section:
     request = size.request
     rows: list[tuple[Cell, ...]] = [
-        ("budget for the cache", Bytes(fit.room.kv_budget), ""),
+        ("budget for the cache", Bytes(fit.memory.kv_budget), ""),
         (
             f"largest batch at {many(request.context, 'token')}",
             Count(fit.max_batch),
@@ -186,14 +186,14 @@ def _bound(number: int | None, binding: str) -> str:
 
 
 def _verdict(fit: Fit, size: Size) -> str:
-    request, room = size.request, fit.room
+    request, memory = size.request, fit.memory
     asked = f"batch {request.batch:,} at {many(request.context, 'token')}"
     if fit.fits:
         return f"fits: {asked}"
-    if room.vram is not None and room.kv_budget <= 0:
-        if room.gpus_for_weights is None:
+    if memory.vram is not None and memory.kv_budget <= 0:
+        if memory.gpus_for_weights is None:
             return "does not fit: the overhead alone takes all that may be used"
-        return f"does not fit: the weights alone need {many(room.gpus_for_weights, 'such GPU')} (tp x pp)"
+        return f"does not fit: the weights alone need {many(memory.gpus_for_weights, 'such GPU')} (tp x pp)"
     return f"does not fit: {asked}"
 
 

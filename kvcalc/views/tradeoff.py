@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from kvcalc.core.card import Card
-from kvcalc.core.fitting import Room
+from kvcalc.core.fitting import MemorySplit
 from kvcalc.core.model import Recurrent, attention_class
 from kvcalc.core.sharding import Layout
 from kvcalc.core.sizing import Size
@@ -22,21 +22,21 @@ class Answer(NamedTuple):
     found: Comparison
     size: Size
     card: Card | None
-    room: Room | None
+    memory: MemorySplit | None
     warnings: list[str]
 
     @property
     def fits(self) -> bool | None:
         """Each GPU holds its weights and its cache; None without a GPU."""
-        return None if self.room is None else self.size.bytes_per_gpu <= self.room.kv_budget
+        return None if self.memory is None else self.size.bytes_per_gpu <= self.memory.kv_budget
 
     @property
     def warned(self) -> list[str]:
         """What the asker should know: seconds on a GPU that cannot hold it all are none that anybody will see."""
-        if self.room is None or self.card is None or self.fits:
+        if self.memory is None or self.card is None or self.fits:
             return self.warnings
         tp = self.size.request.layout.tp
-        what = "the weights" if self.room.full == "weights" else "the weights and this cache"
+        what = "the weights" if self.memory.full == "weights" else "the weights and this cache"
         where = f"{tp} x {self.card.name}" if tp > 1 else self.card.name
         return [*self.warnings, f"{what} do not fit on {where}: the times are as if they did; --tp N takes more GPUs"]
 
@@ -99,14 +99,14 @@ def _asked(answer: Answer) -> dict[str, Value]:
 
 
 def _memory(answer: Answer) -> dict[str, Value] | None:
-    room = answer.room
-    if room is None or room.utilization is None:
+    memory = answer.memory
+    if memory is None or memory.utilization is None:
         return None
     return {
-        "vram_bytes_per_gpu": room.vram,
-        "utilization": room.utilization.part / room.utilization.of,
-        "weights_bytes_per_gpu": room.weights,
-        "kv_budget_bytes_per_gpu": room.kv_budget,
+        "vram_bytes_per_gpu": memory.vram,
+        "utilization": memory.utilization.part / memory.utilization.of,
+        "weights_bytes_per_gpu": memory.weights,
+        "kv_budget_bytes_per_gpu": memory.kv_budget,
         "fits": answer.fits,
     }
 

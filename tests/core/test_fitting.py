@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kvcalc.core import request
-from kvcalc.core.fitting import Budget, Fit, Room, Share, fit
+from kvcalc.core.fitting import Budget, Fit, MemorySplit, fit
 from kvcalc.core.sizing import Size, measure
+from kvcalc.core.units import Fraction
 from kvcalc.errors import KvcalcError
 from kvcalc.library import loader
 
@@ -32,12 +33,12 @@ STATE = "layers: 1 mamba1, caches: {mamba1: {inner: 16384, state: 16, conv: 3}}"
 
 def test_eight_gpus_with_utilization_and_overhead() -> None:
     """80 GB x 0.9 - 141.1 GB / 8 - 1 GB leaves 53,362,500,000 B for sequences of 4,096 x 40,960 B."""
-    answer = fit(llama(tp=8), Budget(vram=80 * GB, utilization=Share(9, 10), overhead=GB))
+    answer = fit(llama(tp=8), Budget(vram=80 * GB, utilization=Fraction(9, 10), overhead=GB))
     assert answer == Fit(
-        Room(
+        MemorySplit(
             kv_budget=53_362_500_000,
             vram=80_000_000_000,
-            utilization=Share(9, 10),
+            utilization=Fraction(9, 10),
             idle=8_000_000_000,
             weights=17_637_500_000,
             overhead=1_000_000_000,
@@ -57,7 +58,7 @@ def test_eight_gpus_with_utilization_and_overhead() -> None:
 
 def test_the_longest_context_at_a_batch() -> None:
     """318 sequences fit at 4,096 tokens and not at 4,097; 400 fit at 3,256 (53,362,500,000 / 400 / 40,960 = 3,256.99)."""
-    budget = Budget(vram=80 * GB, utilization=Share(9, 10), overhead=GB)
+    budget = Budget(vram=80 * GB, utilization=Fraction(9, 10), overhead=GB)
     answers = [fit(llama(tp=8, batch=batch), budget) for batch in (318, 400)]
     assert [(a.max_context, a.context_binding, a.fits) for a in answers] == [(4_096, "kv", True), (3_256, "kv", False)]
 
@@ -66,10 +67,10 @@ def test_weights_too_big() -> None:
     """On one GPU of 100 GB the weights alone are 41.1 GB too many; two GPUs would hold them."""
     answer = fit(llama(), Budget(vram=100 * GB))
     assert answer == Fit(
-        Room(
+        MemorySplit(
             kv_budget=-41_100_000_000,
             vram=100_000_000_000,
-            utilization=Share(1, 1),
+            utilization=Fraction(1, 1),
             idle=0,
             weights=141_100_000_000,
             overhead=0,
@@ -89,20 +90,20 @@ def test_weights_too_big() -> None:
 
 def test_gpus_for_weights_count_what_is_left_for_them() -> None:
     """80 GB x 0.9 - 2 GB leaves 70 GB of a GPU: 141.1 GB need three, though two hold 160 GB."""
-    budget = Budget(vram=80 * GB, utilization=Share(9, 10), overhead=2 * GB)
-    assert fit(llama(), budget).room.gpus_for_weights == 3
+    budget = Budget(vram=80 * GB, utilization=Fraction(9, 10), overhead=2 * GB)
+    assert fit(llama(), budget).memory.gpus_for_weights == 3
 
 
 def test_overhead_above_the_memory() -> None:
     """Where the overhead alone fills the GPU, no number of them holds the weights."""
-    room = fit(llama(), Budget(vram=10 * GB, weights=GB, overhead=10 * GB)).room
-    assert (room.kv_budget, room.gpus_for_weights) == (-GB, None)
+    memory = fit(llama(), Budget(vram=10 * GB, weights=GB, overhead=10 * GB)).memory
+    assert (memory.kv_budget, memory.gpus_for_weights) == (-GB, None)
 
 
 def test_kv_memory_is_taken_as_it_is() -> None:
     """--kv-memory skips weights and overheads: 10 GiB hold 8 sequences of 1.25 GiB, and 32,768 tokens."""
     answer = fit(llama(), Budget(kv_memory=10 * GIB))
-    assert answer.room == Room(kv_budget=10 * GIB)
+    assert answer.memory == MemorySplit(kv_budget=10 * GIB)
     assert (answer.max_batch, answer.max_context, answer.capacity_tokens) == (8, 8_192, 32_768)
     assert (answer.fits, answer.binding, answer.context_binding) == (True, "kv", "model")
 
@@ -123,7 +124,7 @@ def test_max_context_to_the_byte() -> None:
 def test_dp_multiplies_the_answer() -> None:
     """Each of four replicas of four GPUs holds the weights once: (80 GB - 141.1 GB / 4) / (4,096 x 81,920 B) is 133.29."""
     answer = fit(llama(tp=4, dp=4), Budget(vram=80 * GB))
-    assert answer.room.kv_budget == 44_725_000_000
+    assert answer.memory.kv_budget == 44_725_000_000
     assert answer.max_batch == 4 * 133
     assert answer.capacity_tokens == 4 * 545_959  # 44,725,000,000 / 81,920 = 545,959.47
 
@@ -139,7 +140,7 @@ def test_dp_asks_the_fullest_replica() -> None:
 def test_pp_divides_the_weights_and_sizes_the_fullest_stage() -> None:
     """tp 4 and pp 2 hold an eighth of the weights, and 40 layers of two heads: 40,960 B a token."""
     answer = fit(llama(tp=4, pp=2), Budget(vram=80 * GB))
-    assert answer.room.kv_budget == 80 * GB - 17_637_500_000
+    assert answer.memory.kv_budget == 80 * GB - 17_637_500_000
     assert answer.kv_asked == 4_096 * 40_960
 
 
@@ -172,7 +173,7 @@ def test_no_limit_but_memory() -> None:
 def test_no_weights() -> None:
     """--weights none leaves the whole memory, and needs no number of parameters."""
     answer = fit(inline("heads: 8, kv_heads: 2, head_dim: 64, layers: 1 full"), Budget(vram=GB, weights="none"))
-    assert (answer.room.kv_budget, answer.room.weights, answer.room.gpus_for_weights) == (GB, 0, 0)
+    assert (answer.memory.kv_budget, answer.memory.weights, answer.memory.gpus_for_weights) == (GB, 0, 0)
 
 
 def test_unknown_weights_are_an_error() -> None:
@@ -189,5 +190,5 @@ def test_a_budget_needs_a_size() -> None:
 
 def test_shares_are_exact() -> None:
     """0.9 of 10 bytes is 9, and 0.29 of 100 is 29, which floats would make 28."""
-    assert (Share(9, 10).floor(10), Share(29, 100).floor(100), Share(9, 10).floor(19)) == (9, 29, 17)
-    assert str(Share(9, 10)) == "0.9"
+    assert (Fraction(9, 10).floor(10), Fraction(29, 100).floor(100), Fraction(9, 10).floor(19)) == (9, 29, 17)
+    assert str(Fraction(9, 10)) == "0.9"

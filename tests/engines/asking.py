@@ -25,12 +25,12 @@ def reservation(preset: str | dict[str, Any], engine: str, flags: str = "", **op
     assert started.warnings == ()
     stated = started.engine.asked(started.program, started.read, model)
     request = ask(model, **{**options, **stated.options})
-    question = Question(request, measure(request).placement, started.version, stated.knobs)
+    question = Question(request, measure(request).placement, started.version, stated.settings)
     return reserve(started.engine, question)
 
 
 def counted(preset: str | dict[str, Any], engine: str, budget: int, flags: str = "", **options: Any) -> Capacity:
     """What a pool engine counts in a budget for each GPU."""
-    plan = reservation(preset, engine, flags, **options).plan
+    plan = reservation(preset, engine, flags, **options).allocation
     assert plan.capacity is not None
     return plan.capacity(budget)

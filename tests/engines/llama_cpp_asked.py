@@ -14,7 +14,7 @@ def question_of(model: Model, command: str, build: str = "", **options: object) 
     started = launch(f"llama.cpp@{build}" if build else "llama.cpp", command.split())
     stated = ENGINE.asked(started.program, started.read, model)
     request = ask(model, **{**stated.options, **options})  # type: ignore[arg-type]
-    return Question(request, measure(request).placement, started.version, stated.knobs)
+    return Question(request, measure(request).placement, started.version, stated.settings)
 
 
 def reserved(model: Model, command: str, build: str = "", **options: object) -> Reservation:

@@ -39,8 +39,8 @@ def check(line: Line, started: Launch) -> None:
     model = kvcalc.load(line.front or str(started.model))
     stated = started.engine.asked(started.program, started.read, model)
     request = ask(model, **stated.options)  # type: ignore[arg-type]  # what an engine states
-    question = Question(request, measure(request).placement, started.version, stated.knobs)
-    values = reserve(started.engine, question).plan.values
+    question = Question(request, measure(request).placement, started.version, stated.settings)
+    values = reserve(started.engine, question).allocation.values
     assert {key: values[key] for key in line.values} == line.values
 
 

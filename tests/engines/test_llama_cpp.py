@@ -111,7 +111,9 @@ def test_pruned_layers_get_the_widest_v_and_count_as_layers() -> None:
     )
     assert why(reserved(pruned, "llama-cli -c 256")) == {}
     assert why(reserved(pruned, "llama-cli -c 256 -fa off")) == {"V of the widest layer": 2 * 64 * 2 * 256}
-    assert "( 256 cells,   2 layers" in reserved(pruned, "llama-cli -c 256").plan.log[1].replace("(   256", "( 256")
+    assert "( 256 cells,   2 layers" in reserved(pruned, "llama-cli -c 256").allocation.log[1].replace(
+        "(   256", "( 256"
+    )
 
 
 def test_draft_layers_have_a_context_of_their_own() -> None:
@@ -122,7 +124,7 @@ def test_draft_layers_have_a_context_of_their_own() -> None:
     assert why(reserved(model, drafting)) == {"a context for the draft layers": 512 * 256}
     assert why(reserved(model, f"{drafting} -ctkd q8_0 -ctvd q8_0")) == {"a context for the draft layers": 272 * 256}
     alone = question_of(model_with(model_type="qwen3_5_text", layers="1 full"), drafting)
-    assert alone.knobs["n_rs_seq"] == 3
+    assert alone.settings["n_rs_seq"] == 3
 
 
 def test_stages_hold_their_layers() -> None:

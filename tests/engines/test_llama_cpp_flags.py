@@ -60,21 +60,21 @@ def test_sequences_and_context(command: str, build: str, context: int, sequences
     """-c is taken literally: it is what all sequences have together."""
     question = question_of(model_with(**PLAIN), command, build)
     found = question.request
-    assert (found.context, found.batch, question.knobs["kv_unified"]) == (context, sequences, unified)
+    assert (found.context, found.batch, question.settings["kv_unified"]) == (context, sequences, unified)
 
 
 def test_the_literal_context_counts() -> None:
     """-c 1000 for three is 333 for each, and llama.cpp pads 1,000: not 999."""
-    values = reserved(model_with(**PLAIN), "llama-cli -c 1025 -np 3 -kvu").plan.values
+    values = reserved(model_with(**PLAIN), "llama-cli -c 1025 -np 3 -kvu").allocation.values
     assert (values["cells"], values["n_ctx"]) == (1280, 1280)  # 3 x 341 = 1,023 would be 1,024 cells
 
 
 def test_without_a_program_kvcalc_s_own_options_count() -> None:
     """Flags alone may leave context and batch to --context and --batch: n_ctx is their product."""
     model = model_with(**PLAIN)
-    values = reserved(model, "-ctk q8_0 -ub 256", context=1000, batch=3).plan.values
+    values = reserved(model, "-ctk q8_0 -ub 256", context=1000, batch=3).allocation.values
     assert (values["n_ctx"], values["cells"], values["streams"], values["n_ubatch"]) == (3072, 1024, 3, 256)
-    values = reserved(model, "-kvu", context=1000, batch=3).plan.values
+    values = reserved(model, "-kvu", context=1000, batch=3).allocation.values
     assert (values["n_ctx"], values["cells"], values["streams"]) == (3072, 3072, 1)
 
 
@@ -90,7 +90,7 @@ def test_without_a_program_kvcalc_s_own_options_count() -> None:
 )  # fmt: skip
 def test_types_and_flash_attention(flags: str, flash: str, k: str, v: str) -> None:
     """K and V are f16 whatever the model computes in, and each has a type of its own."""
-    values = reserved(model_with(**PLAIN), f"llama-cli -c 256 {flags}").plan.values
+    values = reserved(model_with(**PLAIN), f"llama-cli -c 256 {flags}").allocation.values
     assert (values["flash_attn"], values["type_k"], values["type_v"]) == (flash, k, v)
 
 
@@ -137,7 +137,7 @@ def test_heads_that_blocks_do_not_fill_are_no_matter_without_flash_attention() -
     """Heads of 80 may be q8_0 in K with -fa off: 4 x 80 elements are ten blocks of 34 bytes."""
     model = model_with(**{**PLAIN, "kv_heads": 4, "head_dim": 80})
     found = reserved(model, "llama-cli -c 256 -fa off -ctk q8_0")
-    assert found.plan.charges[0].parts == (("k_bytes", 10 * 34 * 256), ("v_bytes", 4 * 80 * 2 * 256))
+    assert found.allocation.charges[0].parts == (("k_bytes", 10 * 34 * 256), ("v_bytes", 4 * 80 * 2 * 256))
 
 
 @pytest.mark.parametrize(("flags", "way_out"), [("-ctk q8_0", "-ctv q8_0"), ("-ctv q4_0", "-ctk q4_0"), ("-ctk q8_0 -ctv q5_0", "")])  # fmt: skip

@@ -76,7 +76,7 @@ def model(named: str | dict[str, object]) -> Model:
 def printed(log: Log) -> dict[str, object]:
     """The numbers of the lines that llama.cpp would print; builds whose lines look otherwise have sums alone."""
     words = log.command if log.command.startswith("llama-server") else f"llama-cli {log.command}"
-    plan = reserved(model(log.model), words, log.build).plan
+    plan = reserved(model(log.model), words, log.build).allocation
     k, v = (sum(dict(charge.parts).get(name, 0) for charge in plan.charges) for name in ("k_bytes", "v_bytes"))
     found: dict[str, object] = {"cells": plan.values["cells"], "kv": k + v, "k": k, "v": v}
     found = {name: number if name == "cells" else f"{number / MIB:.2f}" for name, number in found.items()}

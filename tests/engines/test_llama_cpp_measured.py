@@ -38,13 +38,13 @@ def answer(run: Run, **more: object) -> Reservation:
     fields = dict(word.partition("=")[::2] for word in run.params.split())
     flags = " ".join(f"{flag} {fields[name]}" for name, flag in _FLAGS.items() if name in fields)
     question = question_of(model(run.model), f"llama-cli -fit off {flags}")  # --fit is the tools', not the library's
-    knobs = {"n_rs_seq": int(fields["n_rs_seq"])} if "n_rs_seq" in fields else {}
-    return reserve(ENGINE, question._replace(knobs={**question.knobs, **knobs, **more}))
+    settings = {"n_rs_seq": int(fields["n_rs_seq"])} if "n_rs_seq" in fields else {}
+    return reserve(ENGINE, question._replace(settings={**question.settings, **settings, **more}))
 
 
 def said(found: Reservation) -> list[str]:
     """The log that kvcalc expects, in short."""
-    return [words for line in found.plan.log if (words := brief(line)) is not None]
+    return [words for line in found.allocation.log if (words := brief(line)) is not None]
 
 
 def name_of(each: Run | Command) -> str:
@@ -67,7 +67,7 @@ def test_a_context_takes_what_llama_cpp_allocated(run: Run) -> None:
     assert found.reserved_total == run.bytes
     assert found.exact_total + sum(difference.bytes for difference in found.differences) == run.bytes
     assert said(found) == run.said
-    assert "aborts" not in "".join(found.plan.warnings)
+    assert "aborts" not in "".join(found.allocation.warnings)
 
 
 @pytest.mark.parametrize("run", [run for run in RUNS if drafting(run)], ids=name_of)
@@ -89,7 +89,7 @@ def test_what_llama_cpp_does_not_start_is_refused(run: Run) -> None:
     except KvcalcError:
         return
     assert str(run.said).startswith("aborts")
-    assert "aborts" in "".join(found.plan.warnings)
+    assert "aborts" in "".join(found.allocation.warnings)
 
 
 @pytest.mark.parametrize("asked", COMMANDS, ids=name_of)

@@ -46,7 +46,7 @@ def tensors_of(run: str) -> Counter[tuple[str, int]]:
 def tensors_reserved(found: Reservation) -> Counter[tuple[str, int]]:
     """The same of an answer. Index keys are keys."""
     counts: Counter[tuple[str, int]] = Counter()
-    for charge in found.plan.charges:
+    for charge in found.allocation.charges:
         for name, size in charge.parts:
             part = name.removeprefix("index_")[0]
             counts["c" if part == "c" else part, 0 if part == "c" else size // charge.copies] += (
@@ -62,7 +62,7 @@ def test_every_tensor(case: str, settings: str, total: int, run: str) -> None:
     assert tensors_reserved(found) == tensors_of(run)
     assert found.reserved_total == total
     assert found.exact_total + sum(difference.bytes for difference in found.differences) == total
-    values = found.plan.values
+    values = found.allocation.values
     shapes = {
         tuple(map(int, shape.split("x")))
         for _, parts, shape, _ in map(str.split, run.split("; "))
@@ -101,4 +101,4 @@ def test_log_lines(shared_json: Callable[[str], Any]) -> None:
         settings += [k for k, v in run["params"].items() if v is True]
         found = reserved(file_of(run["preset"]), command(" ".join(settings)))
         states = "llama_dsv4_comp_state"  # no line of these was recorded
-        assert [line for line in found.plan.log if not line.startswith(states)] == expected, run["case"]
+        assert [line for line in found.allocation.log if not line.startswith(states)] == expected, run["case"]

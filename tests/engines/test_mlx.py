@@ -33,7 +33,7 @@ def reservation(model: Model, flags: str, **options: Any) -> Reservation:
     started = launch("mlx", flags.split())
     stated = ENGINE.asked(started.program, started.read, model)
     request = ask(model, **options)
-    return reserve(ENGINE, Question(request, measure(request).placement, started.version, stated.knobs))
+    return reserve(ENGINE, Question(request, measure(request).placement, started.version, stated.settings))
 
 
 def of_run(run: Run) -> Reservation:
@@ -51,7 +51,7 @@ def test_what_was_really_allocated_comes_out_by_layer(row: Run) -> None:
                         for name, arrays in group.arrays.items()})
         for group in row.caches
     ]  # fmt: skip
-    got = [(charge.copies, dict(charge.parts)) for charge in found.plan.charges]
+    got = [(charge.copies, dict(charge.parts)) for charge in found.allocation.charges]
     assert sorted(got, key=str) == sorted(expected, key=str)
     assert found.reserved_total == row.total
 
@@ -79,7 +79,7 @@ def test_arrays_grow_as_those_of_the_engine(row: Growth) -> None:
     flags = f"--prefill-step-size {row.chunk} -m {row.generated}"
     found = reservation(model, flags, context=row.prompt + row.generated)
     assert found.reserved_total == 256 * row.end
-    assert found.plan.values["peak_bytes_per_gpu"] == 256 * row.most
+    assert found.allocation.values["peak_bytes_per_gpu"] == 256 * row.most
 
 
 def test_several_sequences_take_as_many_caches() -> None:

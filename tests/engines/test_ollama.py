@@ -23,7 +23,7 @@ def reservation(engine: str, model: str, command: str, **options: Any) -> Reserv
     facts = load(model)
     stated = started.engine.asked(started.program, started.read, facts)
     request = ask(facts, **{**options, **stated.options})
-    return reserve(started.engine, Question(request, measure(request).placement, started.version, stated.knobs))
+    return reserve(started.engine, Question(request, measure(request).placement, started.version, stated.settings))
 
 
 # Public logs and notes of Ollama: cells, and MiB as printed.
@@ -46,12 +46,12 @@ def test_public_logs_come_out(model: str, command: str, printed: dict[str, objec
     """The trunk's K, V and recurrent state; a context for drafts stands apart in Ollama's log."""
     found = reservation("ollama", model, command)
     parts: dict[str, int] = {}
-    for charge in found.plan.charges:
+    for charge in found.allocation.charges:
         if charge.exact:  # draft layers are not part of the question's size
             for name, size in charge.parts:
                 parts[name] = parts.get(name, 0) + size
     state = parts.get("r_bytes", 0) + parts.get("s_bytes", 0)
-    assert found.plan.values["cells"] == printed["cells"]
+    assert found.allocation.values["cells"] == printed["cells"]
     got = {"k": parts["k_bytes"], "v": parts["v_bytes"], "rs": state}
     assert {name: f"{size / MIB:.2f}" for name, size in got.items()} == {k: printed[k] for k in got}
 
@@ -79,7 +79,7 @@ SETTINGS = (
 def test_settings_are_handed_on(command: str, options: dict[str, int], values: dict[str, object]) -> None:
     """gpt-oss 20B, by server/sched.go and llm/llama_server.go."""
     found = reservation("ollama", "gpt-oss-20b", command, **options)
-    assert {key: found.plan.values[key] for key in values} == values
+    assert {key: found.allocation.values[key] for key in values} == values
 
 
 # Layers x cells x bytes of K and V a token; before 0.30.

@@ -7,7 +7,7 @@ import pytest
 from kvcalc.commands.flags import Flags
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Asked, Charge, Engine, Plan, Question, Reservation, Rule, Step, held, reserve
+from kvcalc.engines.base import Allocation, Asked, Charge, Engine, Question, Reservation, Rule, Step, held, reserve
 from kvcalc.errors import KvcalcError
 from kvcalc.preset.mapping import model_from_preset
 
@@ -20,7 +20,7 @@ PADDED = Rule("padded to 100 tokens", "made up for this test")
 DOUBLED = Rule("stored twice", "made up for this test")
 
 
-def plan(question: Question) -> Plan:
+def plan(question: Question) -> Allocation:
     """An engine that pads each sequence to hundreds of tokens and then stores everything twice."""
     charges = []
     for each in held(question):
@@ -28,7 +28,7 @@ def plan(question: Question) -> Plan:
         padded = each.exact // tokens * (-(-tokens // 100) * 100)
         steps = (Step(PADDED, padded), Step(DOUBLED, 2 * padded))
         charges.append(Charge("full", each.copies, each.exact, steps, (("k_bytes", 2 * padded),), "", each.stage))
-    return Plan(tuple(charges))
+    return Allocation(tuple(charges))
 
 
 ENGINE = Engine("made-up", (Row("1"),), plan, ("bf16", "fp16"), Flags(), lambda _program, _read, _model: Asked())

@@ -57,7 +57,7 @@ def test_a_cell_is_what_logs_divide_by(
     """The bytes of a token, worked out by hand, agree with the memory that SGLang logs for its tokens."""
     tokens, logged = source
     assert f"{(tokens + 1) * cell / GIB:.2f}" == logged
-    assert reservation(preset, "sglang", **options).plan.values["bytes_per_block"] == cell
+    assert reservation(preset, "sglang", **options).allocation.values["bytes_per_block"] == cell
 
 
 def test_gemma_3_is_sized_as_if_all_layers_were_full() -> None:
@@ -162,7 +162,7 @@ def test_windows_as_logs_have_them() -> None:
 def test_slots_that_a_running_request_takes(preset: str, flags: str, slots: int) -> None:
     """How many states SGLang keeps for each running request depends on its strategy for prefixes."""
     found = reservation(preset, "sglang", flags)
-    states = [charge for charge in found.plan.charges if dict(charge.parts).get("state_bytes")]
+    states = [charge for charge in found.allocation.charges if dict(charge.parts).get("state_bytes")]
     assert states
     for charge in states:
         before, after = charge.steps[-2].bytes, charge.steps[-1].bytes
@@ -185,7 +185,7 @@ def test_slots_that_a_running_request_takes(preset: str, flags: str, slots: int)
 )
 def test_cells_with_drafts_and_formats(preset: str, flags: str, options: dict[str, Any], cell: int) -> None:
     """Bytes of a token over all layers, from the formulas of pool_configurator.py with each model's numbers."""
-    values = reservation(preset, "sglang", flags, **options).plan.values
+    values = reservation(preset, "sglang", flags, **options).allocation.values
     block, width = values["block_size"], values["bytes_per_block"]
     assert isinstance(block, int)
     assert width == block * cell
@@ -215,5 +215,5 @@ def test_rules_that_were_not_read_are_refused(preset: str, flags: str, words: st
 
 def test_the_last_stages_hold_the_layers_that_are_left_over() -> None:
     """61 latents on four stages: 15, 15, 15 and 16 (`get_pp_indices`)."""
-    charges = reservation("deepseek-v3", "sglang", pp=4).plan.charges
+    charges = reservation("deepseek-v3", "sglang", pp=4).allocation.charges
     assert [charge.copies for charge in charges] == [15, 15, 15, 16]

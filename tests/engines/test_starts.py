@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from kvcalc.cli.main import run
 from kvcalc.commands.deployment import Start
-from kvcalc.core.fitting import Share
 from kvcalc.core.sharding import Layout
+from kvcalc.core.units import Fraction
 from kvcalc.launch.registry import all_engines
 from kvcalc.launch.write import commands_for
 
-LLAMA = Start("meta-llama/Meta-Llama-3-70B", 8192, 100, Layout(4, 1, 2), "fp8", utilization=Share(92, 100))
+LLAMA = Start("meta-llama/Meta-Llama-3-70B", 8192, 100, Layout(4, 1, 2), "fp8", utilization=Fraction(92, 100))
 
 # By the engines' own help: vLLM 0.33 and SGLang 0.5.23 start all replicas, trtllm-serve and llama-server one.
 COMMANDS = [
@@ -131,7 +131,7 @@ def test_read_back(engine: str, data: st.DataObject, capsys: pytest.CaptureFixtu
         data.draw(st.sampled_from((None, "fp8"))) if engine in ("vllm", "sglang") and model in PLAIN else None,
         None
         if engine == "llama.cpp"
-        else data.draw(st.sampled_from((Share(92, 100), Share(1, 2), Share(8765, 10000)))),
+        else data.draw(st.sampled_from((Fraction(92, 100), Fraction(1, 2), Fraction(8765, 10000)))),
     )
     written = commands_for(start)[engine]
     assert written.refused is None

@@ -40,7 +40,7 @@ def test_each_window_has_an_equal_share_of_the_bytes() -> None:
 )  # fmt: skip
 def test_blocks_of_posted_logs(preset: str, options: dict[str, str], version: str, tokens: int, logged: str) -> None:
     """A token's bytes times the logged tokens are the logged memory."""
-    plan = reservation(preset, f"tensorrt-llm{version}", **options).plan
+    plan = reservation(preset, f"tensorrt-llm{version}", **options).allocation
     block, width = plan.values["block_size"], plan.values["bytes_per_block"]
     assert isinstance(block, int)
     assert isinstance(width, int)

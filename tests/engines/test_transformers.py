@@ -37,7 +37,7 @@ def reservation(model: Model, flags: str = "", version: str = "5.23.0", **option
     started = launch(f"transformers@{version}", flags.split())
     stated = ENGINE.asked(started.program, started.read, model)
     request = ask(model, **{**options, **stated.options})
-    return reserve(ENGINE, Question(request, measure(request).placement, started.version, stated.knobs))
+    return reserve(ENGINE, Question(request, measure(request).placement, started.version, stated.settings))
 
 
 def of_run(row: Run) -> Reservation:
@@ -52,11 +52,11 @@ def run_of(row: Run, model: Model) -> Reservation:
 
 def check(found: Reservation, row: Run) -> None:
     layers: Counter[tuple[str, int]] = Counter()
-    for charge in found.plan.charges:
+    for charge in found.allocation.charges:
         for part, amount in charge.parts:
             layers[part.removesuffix("_bytes"), amount // charge.copies] += charge.copies
     assert {key: copies for key, copies in layers.items() if key[1]} == row.tensors
-    assert (found.reserved_total, found.plan.values["held_bytes_total"]) == (row.total, row.storage)
+    assert (found.reserved_total, found.allocation.values["held_bytes_total"]) == (row.total, row.storage)
 
 
 @pytest.mark.parametrize("row", RUNS, ids=lambda row: row.id)
@@ -68,7 +68,7 @@ def test_what_was_really_allocated_comes_out_by_layer(row: Run) -> None:
 @pytest.mark.parametrize("row", [row for row in RUNS if row.classes], ids=lambda row: row.id)
 def test_classes_are_named_as_transformers_names_them(row: Run) -> None:
     """The cache's class, and those of its layers with how often each occurs."""
-    found = of_run(row).plan.values
+    found = of_run(row).allocation.values
     names = sorted(f"{copies} {name}" for name, copies in (row.classes or {}).items())
     assert found["cache_class"] == row.cache_class
     assert sorted(str(found["layer_classes"]).split(", ")) == names
@@ -82,7 +82,7 @@ def test_after_the_prompt_it_held_what_it_says(row: Run) -> None:
     found = run_of(
         row._replace(flags=" ".join(words), tokens=row.tokens - decoded), model_of(MODELS[row.model], row.dtype)
     )
-    assert (found.reserved_total, found.plan.values["held_bytes_total"]) == (row.prefilled, row.prefilled_storage)
+    assert (found.reserved_total, found.allocation.values["held_bytes_total"]) == (row.prefilled, row.prefilled_storage)
 
 
 def test_published_configurations_give_the_same(shared_json: Callable[[str], Any]) -> None:
@@ -110,7 +110,11 @@ def test_published_configurations_give_the_same(shared_json: Callable[[str], Any
             batch=recorded["batch"],
             encoder_tokens=recorded["enc_tokens"] or None,
         )
-        numbers = (found.reserved_total, found.plan.values["held_bytes_total"], found.plan.values["cache_class"])
+        numbers = (
+            found.reserved_total,
+            found.allocation.values["held_bytes_total"],
+            found.allocation.values["cache_class"],
+        )
         expected = (recorded["bytes_total"], recorded["storage_total"], recorded["cache_class"])
         wrong += [(recorded["case"], numbers, expected)] if numbers != expected else []
         checked += 1
@@ -125,7 +129,7 @@ def test_published_configurations_give_the_same(shared_json: Callable[[str], Any
 def test_versions_differ_as_they_really_did(small: Small, version: str) -> None:
     """States in other dtypes, latents expanded, copies: bytes of tensors and of storage, version by version."""
     found = reservation(model_of(small.facts), "max_new_tokens=3", version, context=43, batch=2)
-    assert (found.reserved_total, found.plan.values["held_bytes_total"]) == small.sizes[version]
+    assert (found.reserved_total, found.allocation.values["held_bytes_total"]) == small.sizes[version]
 
 
 # backend, prompt, tokens after it, arguments, bytes of the groups and of what waits: two heads of 64 in fp16, one layer,
@@ -226,21 +230,21 @@ STATES = (
 def test_states_have_the_published_sizes(name: str, kind: str, size: int) -> None:
     """The table of state bytes by engine: transformers keeps kernel columns, and float32."""
     found = reservation(load(name), context=4096)
-    charge = next(charge for charge in found.plan.charges if charge.name == f"{kind} state")
+    charge = next(charge for charge in found.allocation.charges if charge.name == f"{kind} state")
     assert charge.bytes // charge.copies == size
 
 
 def test_gpt_oss_at_5000_tokens() -> None:
     """126,001,152 B of tensors; right after the prompt 245,760,000 B live."""
     found = reservation(load("gpt-oss-20b"), context=5000)
-    assert (found.reserved_total, found.plan.values["held_bytes_total"]) == (126_001_152, 245_760_000)
+    assert (found.reserved_total, found.allocation.values["held_bytes_total"]) == (126_001_152, 245_760_000)
 
 
 def test_gemma_3_4b_at_5000_tokens() -> None:
     """223,916,032 B of tensors, and 696,320,000 B live: the same as without windows. In chunks of 2,048, 331,296,768."""
     for flags, live in (("", 696_320_000), ("prefill_chunk_size=2048", 331_296_768)):
         found = reservation(load("gemma3-4b"), flags, context=5000)
-        assert (found.reserved_total, found.plan.values["held_bytes_total"]) == (223_916_032, live)
+        assert (found.reserved_total, found.allocation.values["held_bytes_total"]) == (223_916_032, live)
 
 
 def test_what_lived_after_the_prompt_must_fit(capsys: pytest.CaptureFixture[str]) -> None:
@@ -256,14 +260,14 @@ def test_the_most_that_waits_to_be_quantised_must_fit() -> None:
     model = model_of({"model_type": "llama", "heads": 8, "kv_heads": 8, "head_dim": 128, "layers": "1 full"}, "fp16")
     found = reservation(model, "cache_implementation=quantized max_new_tokens=128", context=640)
     assert found.reserved_total == 2 * 640 * 1024 * 9 // 16
-    assert found.plan.peak == 2 * (512 * 1024 * 9 // 16 + 127 * 1024 * 2)
+    assert found.allocation.peak == 2 * (512 * 1024 * 9 // 16 + 127 * 1024 * 2)
 
 
 def test_replicas_and_stages() -> None:
     """Five sequences on two replicas are five; a quarter of the layers is on each of four GPUs."""
     llama = load("llama3-8b")
     found = reservation(llama, context=4096, batch=5, dp=2)
-    assert (found.reserved_total, found.plan.values["held_bytes_total"]) == (5 * 4096 * 131072,) * 2
+    assert (found.reserved_total, found.allocation.values["held_bytes_total"]) == (5 * 4096 * 131072,) * 2
     assert found.reserved_per_gpu == 3 * 4096 * 131072
     assert reservation(llama, context=4096, pp=4).reserved_per_gpu == 4096 * 131072 // 4
 
@@ -273,8 +277,8 @@ def test_replicas_and_stages() -> None:
 def test_deepseek_v4_keeps_what_it_really_kept() -> None:
     """Logical bytes and live storage of DynamicCache with its own layers, right after the prompt."""
     found = reservation(load("deepseek-v4-flash"), context=5002)
-    assert (found.reserved_total, found.plan.values["held_bytes_total"]) == (41_090_560, 1_007_802_880)
-    assert found.plan.values["layer_classes"] == (
+    assert (found.reserved_total, found.allocation.values["held_bytes_total"]) == (41_090_560, 1_007_802_880)
+    assert found.allocation.values["layer_classes"] == (
         "2 DynamicSlidingWindowLayer, 21 DeepseekV4CSACache, 20 DeepseekV4HCACache"
     )
 
@@ -292,7 +296,7 @@ def test_real_caches_on_the_meta_device(
 ) -> None:
     """Published shapes whose rules are their own."""
     found = reservation(load(name), f"{flags} max_new_tokens={decoded}", context=tokens)
-    assert (found.reserved_total, found.plan.values["held_bytes_total"]) == (total, storage)
+    assert (found.reserved_total, found.allocation.values["held_bytes_total"]) == (total, storage)
 
 
 @pytest.mark.parametrize(("name", "prompt", "decoded", "batch", "total", "storage"), PUBLISHED, ids=str)
@@ -303,7 +307,7 @@ def test_bundled_models_as_their_published_configurations_ran(
     flags = f"max_new_tokens={decoded} dtype=bfloat16"
     encoder = 1500 if name.startswith("whisper") else 77
     found = reservation(load(name), flags, context=prompt + decoded, batch=batch, **encoder_of(name, encoder))
-    assert (found.reserved_total, found.plan.values["held_bytes_total"]) == (total, storage)
+    assert (found.reserved_total, found.allocation.values["held_bytes_total"]) == (total, storage)
 
 
 def encoder_of(name: str, tokens: int) -> dict[str, int]:
@@ -362,7 +366,7 @@ def test_some_models_have_a_cache_of_their_own(capsys: pytest.CaptureFixture[str
     minimax = model_of(MODELS["minimax-text-01"])
     own = reservation(minimax, "cache_implementation=static", context=4096)
     assert own.reserved_total == reservation(minimax, context=4096).reserved_total
-    assert "a cache of its own" in own.plan.warnings[0]
+    assert "a cache of its own" in own.allocation.warnings[0]
     for name, says in (("kimi-k2", "sized as deepseek_v3"), ("minimax-text-01", "sized as minimax")):
         assert run([name, "--engine", "transformers", "-q"]) == 0
         assert says in capsys.readouterr().err
@@ -372,7 +376,7 @@ def test_layers_that_share_in_theory_store_in_transformers() -> None:
     """Hunyuan's cross-layer attention: four layers of 8 x 128 at 51 tokens held 835,584 B on the meta device."""
     facts = {"model_type": "hunyuan_v1_moe", "heads": 32, "kv_heads": 8, "head_dim": 128}
     found = reservation(model_of({**facts, "layers": "2 x (full, shared:full)"}), context=51)
-    assert (found.reserved_total, found.plan.values["layer_classes"]) == (835_584, "4 DynamicLayer")
+    assert (found.reserved_total, found.allocation.values["layer_classes"]) == (835_584, "4 DynamicLayer")
 
 
 # Gemma 3 12B: 40 windows of 1,024 and 8 full layers, 8,192 B a token in each. The last whole chunk of 512 ends at 20,480
@@ -389,14 +393,14 @@ CHUNKED = (
 def test_the_peak_is_that_of_the_fullest_chunk(context: int, peak: int) -> None:
     """A longer prompt never needs less, so that the largest context agrees with what fits."""
     found = reservation(load("gemma3-12b"), "prefill_chunk_size=512", context=context)
-    assert found.plan.values["peak_bytes_per_gpu"] == found.plan.needed == peak
+    assert found.allocation.values["peak_bytes_per_gpu"] == found.allocation.needed == peak
 
 
 def test_the_peak_of_chunks_is_the_most_of_all_shorter_prompts() -> None:
     """Compressors of 4 and 128 tokens, and chunks that match neither: no shorter prompt holds more than the peak."""
     model, most = load("deepseek-v4-flash"), 0
     for context in range(1, 400):
-        plan = reservation(model, "prefill_chunk_size=24", context=context).plan
+        plan = reservation(model, "prefill_chunk_size=24", context=context).allocation
         held = plan.values["held_bytes_total"]
         assert isinstance(held, int)
         most = max(most, held) if context % 24 == 0 else most

@@ -75,7 +75,7 @@ ORACLES = [
 @pytest.mark.parametrize("row", ORACLES, ids=lambda row: f"{row.source} {row.preset} {row.options} {row.flags}".strip())
 def test_blocks_tokens_and_concurrency_are_those_of_vllm(row: Row) -> None:
     """What vLLM 0.33 logs for a given number of bytes, to the token."""
-    plan = reservation(row.preset, "vllm", row.flags, **row.options).plan
+    plan = reservation(row.preset, "vllm", row.flags, **row.options).allocation
     assert plan.capacity is not None
     found = plan.capacity(row.budget)
     assert found.tokens == row.tokens
@@ -90,7 +90,7 @@ def test_blocks_tokens_and_concurrency_are_those_of_vllm(row: Row) -> None:
 @pytest.mark.parametrize("row", [*ROWS, *FLAGGED], ids=lambda row: f"{row.preset} {row.options} {row.flags}".strip())
 def test_every_kind_of_model_is_planned_as_by_vllm(row: Planned) -> None:
     """All kinds of caches, layouts, drafts, formats and left-out layers against the planning code itself."""
-    plan = reservation(row.preset, "vllm", row.flags, **row.options).plan
+    plan = reservation(row.preset, "vllm", row.flags, **row.options).allocation
     assert plan.capacity is not None
     found = plan.capacity(row.gib * GIB)
     assert (plan.values["bytes_per_block"], plan.values["groups"]) == (row.bytes_per_block, row.groups)
@@ -111,7 +111,7 @@ def test_every_kind_of_model_is_planned_as_by_vllm(row: Planned) -> None:
 )  # fmt: skip
 def test_a_block_of_a_hybrid_holds_a_state(preset: str, options: dict[str, Any], flags: str, block: int) -> None:
     """vLLM raises the block until a page of attention is as large as a state."""
-    assert reservation(preset, "vllm", flags, context=32768, **options).plan.values["block_size"] == block
+    assert reservation(preset, "vllm", flags, context=32768, **options).allocation.values["block_size"] == block
 
 
 def test_eras_of_windows_and_of_counting() -> None:
@@ -156,7 +156,7 @@ def test_lengths_are_read_as_vllm_reads_them(written: str, tokens: int) -> None:
 def test_formats_with_scales() -> None:
     """E.3 5: Qwen3-8B with int4_per_token_head: 8 x (64 + 64 + 8) B x 16 tokens = 17,408 B a layer, 36 layers."""
     flags = "--kv-cache-dtype int4_per_token_head"
-    plan = reservation("qwen3-8b", "vllm", flags, context=40960).plan
+    plan = reservation("qwen3-8b", "vllm", flags, context=40960).allocation
     assert plan.values["bytes_per_block"] == 626_688
     found = counted("qwen3-8b", "vllm", 64_424_509_440, flags, context=40960)
     assert (found.values["num_blocks"], found.tokens, found.concurrency) == (102_801, 1_644_816, 40.16)
@@ -169,7 +169,7 @@ def test_a_draft_layer_of_its_own_kind_regroups_the_model() -> None:
         "layers": "12 x (sliding, full)", "draft": "full", "caches": {"sliding": {"window": 128}}, "max_context": 131072,
     }  # fmt: skip
     flags = "--spec-method mtp --spec-tokens 1"
-    assert reservation(facts, "vllm", flags, context=131072).plan.values["bytes_per_block"] == 425_984
+    assert reservation(facts, "vllm", flags, context=131072).allocation.values["bytes_per_block"] == 425_984
     assert counted(facts, "vllm", 40 * GIB, flags, context=131072).tokens == 1_432_542
 
 
@@ -195,7 +195,7 @@ def test_deepseek_v4_packs_pages_of_several_sizes(
             "hca": {"kind": "compressed", "ratio": 128, "dim": 512, "rope": 64},
         },
     }  # fmt: skip
-    plan = reservation(facts, "vllm", context=1048576, **options).plan
+    plan = reservation(facts, "vllm", context=1048576, **options).allocation
     assert (plan.values["bytes_per_block"], plan.values["groups"]) == (bytes_per_block, groups)
     if tokens is not None:
         assert plan.capacity is not None
@@ -238,5 +238,5 @@ def test_what_vllm_does_not_start_with_is_refused(preset: str, options: dict[str
 )
 def test_blocks_of_states_by_version_and_mode(version: str, flags: str, blocks: int) -> None:
     """27 Mamba-2 layers beside 4 full ones: 7 groups of states, and ceil(131,072 / 1,312) = 100 blocks of 1,312."""
-    plan = reservation("nemotron-nano-9b-v2", f"vllm@{version}", flags, context=131072).plan
+    plan = reservation("nemotron-nano-9b-v2", f"vllm@{version}", flags, context=131072).allocation
     assert plan.values["blocks_per_sequence"] == blocks

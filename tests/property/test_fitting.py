@@ -6,17 +6,18 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.core.fitting import Budget, Fit, Share, fit
+from kvcalc.core.fitting import Budget, Fit, fit
 from kvcalc.core.model import Attention, Model
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
+from kvcalc.core.units import Fraction
 
 MODELS = st.from_type(Model)
 TOKENS = st.integers(1, 20_000)
 BATCHES = st.integers(1, 50)
 MEMORY = st.integers(1, 10**12) | st.integers(1, 10**7)
 REPLICAS = st.integers(1, 8)
-SHARES = st.integers(1, 1_000).map(lambda n: Share(n, 1_000))
+SHARES = st.integers(1, 1_000).map(lambda n: Fraction(n, 1_000))
 
 
 def answer(model: Model, memory: int, **question: Any) -> Fit:
@@ -90,23 +91,23 @@ def test_fits_agrees_with_the_answers(model: Model, tokens: int, batch: int, mem
 
 
 @given(MODELS, st.integers(1, 10**15), SHARES, st.integers(0, 10**12), st.integers(0, 10**12), st.integers(1, 12))
-def test_room_adds_up(model: Model, vram: int, share: Share, weights: int, overhead: int, pp: int) -> None:
+def test_room_adds_up(model: Model, vram: int, share: Fraction, weights: int, overhead: int, pp: int) -> None:
     """What is idle, the weights, the overhead and what is left for the cache are the memory, to the byte."""
     size = measure(ask(model, context=10, pp=min(pp, len(model.layers))))
-    room = fit(size, Budget(vram, utilization=share, weights=weights, overhead=overhead)).room
-    assert room.idle is not None
-    assert room.weights is not None
-    assert room.overhead == overhead
-    assert room.idle + room.weights + overhead + room.kv_budget == vram
-    assert 0 <= room.weights * size.request.layout.pp - weights < size.request.layout.pp
-    assert (vram - room.idle) * share.of <= vram * share.part < (vram - room.idle + 1) * share.of
+    memory = fit(size, Budget(vram, utilization=share, weights=weights, overhead=overhead)).memory
+    assert memory.outside is not None
+    assert memory.weights is not None
+    assert memory.overhead == overhead
+    assert memory.outside + memory.weights + overhead + memory.kv_budget == vram
+    assert 0 <= memory.weights * size.request.layout.pp - weights < size.request.layout.pp
+    assert (vram - memory.outside) * share.of <= vram * share.part < (vram - memory.outside + 1) * share.of
 
 
 @given(MODELS, st.integers(1, 10**15), st.integers(1, 10**12), st.integers(0, 10**12))
 def test_gpus_for_weights_is_the_least_number(model: Model, vram: int, weights: int, overhead: int) -> None:
     """That many GPUs hold the weights beside the overhead, and one less does not."""
-    room = fit(measure(ask(model, context=10)), Budget(vram, weights=weights, overhead=overhead)).room
-    free, gpus = vram - overhead, room.gpus_for_weights
+    memory = fit(measure(ask(model, context=10)), Budget(vram, weights=weights, overhead=overhead)).memory
+    free, gpus = vram - overhead, memory.gpus_for_weights
     if free <= 0:
         assert gpus is None
     else:

@@ -40,47 +40,47 @@ def model(name: str) -> Model:
     return kvcalc.load(name)
 
 
-def reserved(name: str, build: Any, knobs: dict[str, object], tokens: int, sequences: int) -> Reservation:
+def reserved(name: str, build: Any, settings: dict[str, object], tokens: int, sequences: int) -> Reservation:
     request = ask(model(name), context=tokens, batch=sequences)
-    return reserve(ENGINE, Question(request, measure(request).placement, build, knobs))
+    return reserve(ENGINE, Question(request, measure(request).placement, build, settings))
 
 
 @given(NAMES, BUILDS, KNOBS, TOKENS, TOKENS, SEQUENCES)
 def test_more_context_never_takes_less(
-    name: str, build: Any, knobs: dict[str, object], few: int, more: int, sequences: int
+    name: str, build: Any, settings: dict[str, object], few: int, more: int, sequences: int
 ) -> None:
     """A fit looks for the edge, which must be one."""
     few, more = sorted((few, more))
-    less = reserved(name, build, knobs, few, sequences).reserved_total
-    assert less <= reserved(name, build, knobs, more, sequences).reserved_total
+    less = reserved(name, build, settings, few, sequences).reserved_total
+    assert less <= reserved(name, build, settings, more, sequences).reserved_total
 
 
 @given(NAMES, BUILDS, KNOBS, TOKENS, SEQUENCES, SEQUENCES)
 def test_more_sequences_never_take_less(
-    name: str, build: Any, knobs: dict[str, object], tokens: int, few: int, more: int
+    name: str, build: Any, settings: dict[str, object], tokens: int, few: int, more: int
 ) -> None:
     """The same edge, the other way."""
     few, more = sorted((few, more))
-    less = reserved(name, build, knobs, tokens, few).reserved_total
-    assert less <= reserved(name, build, knobs, tokens, more).reserved_total
+    less = reserved(name, build, settings, tokens, few).reserved_total
+    assert less <= reserved(name, build, settings, tokens, more).reserved_total
 
 
 @given(NAMES, BUILDS, KNOBS, TOKENS)
-def test_one_sequence_has_nobody_to_share_with(name: str, build: Any, knobs: dict[str, object], tokens: int) -> None:
+def test_one_sequence_has_nobody_to_share_with(name: str, build: Any, settings: dict[str, object], tokens: int) -> None:
     """A unified cache and separate ones agree."""
-    found = [reserved(name, build, {**knobs, "kv_unified": unified}, tokens, 1) for unified in (True, False)]
+    found = [reserved(name, build, {**settings, "kv_unified": unified}, tokens, 1) for unified in (True, False)]
     assert found[0].reserved_total == found[1].reserved_total
-    assert found[0].plan.log == found[1].plan.log
+    assert found[0].allocation.log == found[1].allocation.log
 
 
 @given(NAMES, BUILDS, KNOBS, TOKENS, SEQUENCES)
 def test_differences_and_parts_add_up(
-    name: str, build: Any, knobs: dict[str, object], tokens: int, sequences: int
+    name: str, build: Any, settings: dict[str, object], tokens: int, sequences: int
 ) -> None:
     """From the exact size to the reserved one, and from K, V and states to each cache."""
-    found = reserved(name, build, knobs, tokens, sequences)
+    found = reserved(name, build, settings, tokens, sequences)
     assert found.exact_total + sum(difference.bytes for difference in found.differences) == found.reserved_total
     assert found.exact_total == measure(found.question.request).bytes_total
-    for charge in found.plan.charges:
+    for charge in found.allocation.charges:
         assert sum(size for _, size in charge.parts) == charge.bytes
         assert [step.bytes for step in charge.steps] != [charge.exact]

@@ -29,9 +29,9 @@ def mlx_models(draw: st.DrawFn) -> Model:
     return replace(draw(models(layers)), model_type="kimi_linear", encoder_tokens=None)
 
 
-def reservation(model: Model, tokens: int, batch: int = 1, **knobs: Any) -> Reservation:
+def reservation(model: Model, tokens: int, batch: int = 1, **settings: Any) -> Reservation:
     request = ask(model, context=tokens, batch=batch)
-    return reserve(ENGINE, Question(request, measure(request).placement, ENGINE.versions[-1], knobs))
+    return reserve(ENGINE, Question(request, measure(request).placement, ENGINE.versions[-1], settings))
 
 
 FULL = Attention("full", heads=8, kv_heads=2, k_dim=64, v_dim=64)
@@ -44,7 +44,7 @@ def test_a_longer_context_never_takes_less(model: Model, tokens: int, more: int)
     """With the settings that are the default. Others of MLX-LM's own do not hold this: quantised from a number of
     tokens on, a cache shrinks there; chunks that are no multiple of 256 leave other remainders of blocks.
     """
-    less, longer = reservation(model, tokens).plan, reservation(model, tokens + more).plan
+    less, longer = reservation(model, tokens).allocation, reservation(model, tokens + more).allocation
     assert less.needed <= longer.needed
     assert sum(c.bytes for c in less.charges) <= sum(c.bytes for c in longer.charges)
 
@@ -54,15 +54,15 @@ def test_differences_and_parts_add_up(model: Model, tokens: int, chunk: int, gen
     """Exact size and differences are the reserved size, and so are keys, values and states; the peak is no less."""
     found = reservation(model, tokens, prefill_step_size=chunk, max_tokens=generated)
     assert found.reserved_total == found.exact_total + sum(d.bytes for d in found.differences)
-    for charge in found.plan.charges:
+    for charge in found.allocation.charges:
         assert charge.bytes == sum(size for _, size in charge.parts)
-    assert found.plan.needed >= found.reserved_total
+    assert found.allocation.needed >= found.reserved_total
 
 
 @given(MODELS, TOKENS, CHUNKS)
 def test_everything_that_is_attended_to_is_there(model: Model, tokens: int, chunk: int) -> None:
     """No cache of keys and values is smaller than the model needs; a state may be, in its own dtype."""
-    for charge in reservation(model, tokens, prefill_step_size=chunk).plan.charges:
+    for charge in reservation(model, tokens, prefill_step_size=chunk).allocation.charges:
         assert charge.bytes >= charge.exact or any(name == "state_bytes" for name, _ in charge.parts)
 
 

@@ -28,7 +28,7 @@ def reservation(engine: str, model: Model, command: str, **options: Any) -> Rese
     started = launch(engine, command.split())
     stated = started.engine.asked(started.program, started.read, model)
     request = ask(model, **{**options, **stated.options})
-    return reserve(started.engine, Question(request, measure(request).placement, started.version, stated.knobs))
+    return reserve(started.engine, Question(request, measure(request).placement, started.version, stated.settings))
 
 
 @given(st.sampled_from(NAMES), CONTEXTS, BATCHES, TYPES, st.sampled_from([None, "on", "off"]))
@@ -49,7 +49,7 @@ def test_it_is_llama_cpp_with_the_flags_that_it_hands_on(
     ours = reservation("ollama", PRESETS[name], variables)
     theirs = reservation("llama.cpp@b10488", PRESETS[name], flags)
     assert (ours.reserved_total, ours.differences) == (theirs.reserved_total, theirs.differences)
-    assert ours.plan.log == theirs.plan.log
+    assert ours.allocation.log == theirs.allocation.log
 
 
 @pytest.mark.parametrize("version", [version.name for version in VERSIONS])

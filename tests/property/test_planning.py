@@ -4,11 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.core.card import Card
-from kvcalc.core.fitting import Budget, Share, fit
+from kvcalc.core.fitting import Budget, fit
 from kvcalc.core.model import Model
 from kvcalc.core.request import ask
 from kvcalc.core.sharding import Layout
 from kvcalc.core.sizing import measure
+from kvcalc.core.units import Fraction
 from kvcalc.core.weights import weigh
 from kvcalc.errors import KvcalcError
 from kvcalc.planner.overheads import likely
@@ -24,7 +25,7 @@ GIB = 2**30
 MEMORY = st.integers(4 * GIB, 300 * GIB)
 WEIGHTS = st.integers(0, 400 * GIB)
 MOST = 16
-NINE_TENTHS = Share(9, 10)
+NINE_TENTHS = Fraction(9, 10)
 
 
 def card(memory: int, name: str = "") -> Offer:
@@ -32,7 +33,12 @@ def card(memory: int, name: str = "") -> Offer:
 
 
 def planned(
-    model: Model, offers: list[Offer], need: Need, weights: int = 0, kv_dtype: str = "fp32", share: Share = NINE_TENTHS
+    model: Model,
+    offers: list[Offer],
+    need: Need,
+    weights: int = 0,
+    kv_dtype: str = "fp32",
+    share: Fraction = NINE_TENTHS,
 ) -> Proposal:
     request = ask(model, context=need.context, batch=need.users, kv_dtype=kv_dtype)
     choice = Choice(kv_dtype, weights, request, weigh(model, weights), "")
@@ -63,7 +69,7 @@ def test_a_row_is_what_the_size_verb_says(
     model: Model, tokens: int, users: int, memory: int, weights: int, part: int
 ) -> None:
     """Each row, sized again, fits with the same numbers, and one user more than its largest batch does not."""
-    share = Share(part, 1_000)
+    share = Fraction(part, 1_000)
     found = planned(model, [card(memory)], Need(tokens, users, most_gpus=MOST), weights, share=share)
     for row in found.rows:
         budget = Budget(memory, None, share, weights, likely(row.lines), row.card)

@@ -34,19 +34,19 @@ def model(name: str) -> Model:
     return kvcalc.load(name)
 
 
-def reserved(engine: Engine, of: Model | str, knobs: dict[str, object], **options: Any) -> Reservation:
+def reserved(engine: Engine, of: Model | str, settings: dict[str, object], **options: Any) -> Reservation:
     """An engine's answer; what it refuses is no example."""
     request = ask(model(of) if isinstance(of, str) else of, **options)
     try:
-        return reserve(engine, Question(request, measure(request).placement, engine.versions[-1], knobs))
+        return reserve(engine, Question(request, measure(request).placement, engine.versions[-1], settings))
     except KvcalcError:
         assume(False)
         raise
 
 
 def counted(reservation: Reservation, budget: int) -> Capacity:
-    assert reservation.plan.capacity is not None
-    return reservation.plan.capacity(budget)
+    assert reservation.allocation.capacity is not None
+    return reservation.allocation.capacity(budget)
 
 
 @given(ENGINES, st.sampled_from(PRESETS), LAYOUTS, TOKENS, SEQUENCES)
@@ -57,15 +57,15 @@ def test_differences_lead_from_the_exact_size_to_the_reserved_one(
     found = reserved(engine, name, {}, context=tokens, batch=sequences, **layout)
     assert found.exact_total == measure(found.question.request).bytes_total
     assert found.reserved_total == found.exact_total + sum(each.bytes for each in found.differences)
-    parts = sum(amount for charge in found.plan.charges for _, amount in charge.parts)
-    assert parts == sum(charge.bytes for charge in found.plan.charges)
+    parts = sum(amount for charge in found.allocation.charges for _, amount in charge.parts)
+    assert parts == sum(charge.bytes for charge in found.allocation.charges)
 
 
 @given(ENGINES, st.sampled_from(DENSE), TOKENS, SEQUENCES)
 def test_a_plain_model_takes_less_than_a_block_more(engine: Engine, name: str, tokens: int, sequences: int) -> None:
     """Reserved is at least exact, and the excess under one block for each sequence."""
     found = reserved(engine, name, {}, context=tokens, batch=sequences)
-    width = found.plan.values["bytes_per_block"]
+    width = found.allocation.values["bytes_per_block"]
     assert isinstance(width, int)
     assert found.exact_total <= found.reserved_total < found.exact_total + sequences * width
 
@@ -78,7 +78,7 @@ def test_more_memory_never_gives_fewer_tokens(
     found = reserved(engine, name, {}, context=tokens, **layout)
     few, more = sorted((few, more))
     assert counted(found, few).tokens <= counted(found, more).tokens
-    assert found.plan.fits(more) or not found.plan.fits(few)
+    assert found.allocation.fits(more) or not found.allocation.fits(few)
 
 
 @given(ENGINES, st.sampled_from(PRESETS), TOKENS, TOKENS, SEQUENCES, SEQUENCES)
@@ -116,8 +116,8 @@ def test_equal_stages_count_like_one_of_them(layers: list[Layer], pp: int, token
     one = Model(name="M", layers=tuple(layers), dtype=model("qwen3-8b").dtype)
     many = Model(name="M", layers=tuple(layers) * pp, dtype=one.dtype)
     # As many tokens in flight: batches of a pp-th on each of pp stages.
-    knobs = {"async_scheduling": False, "max_num_batched_tokens": 1024 * pp}
-    alone = reserved(VLLM, one, knobs, context=tokens)
-    spread = reserved(VLLM, many, knobs | {"max_num_batched_tokens": 1024}, context=tokens, pp=pp)
+    settings = {"async_scheduling": False, "max_num_batched_tokens": 1024 * pp}
+    alone = reserved(VLLM, one, settings, context=tokens)
+    spread = reserved(VLLM, many, settings | {"max_num_batched_tokens": 1024}, context=tokens, pp=pp)
     assert counted(spread, budget) == counted(alone, budget)
     assert spread.reserved_per_gpu == alone.reserved_per_gpu

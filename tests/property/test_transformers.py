@@ -41,19 +41,19 @@ MODELS = models(layers)
 
 
 def ask_it(
-    model: Model, tokens: int, version: object = ENGINE.versions[-1], batch: int = 1, **knobs: object
+    model: Model, tokens: int, version: object = ENGINE.versions[-1], batch: int = 1, **settings: object
 ) -> Reservation:
     request = ask(model, context=tokens, batch=batch)
-    return reserve(ENGINE, Question(request, measure(request).placement, version, knobs))  # type: ignore[arg-type]
+    return reserve(ENGINE, Question(request, measure(request).placement, version, settings))  # type: ignore[arg-type]
 
 
 @given(MODELS, TOKENS, MORE, VERSIONS, st.integers(0, 300))
 def test_more_context_never_allocates_less(model: Model, tokens: int, more: int, version: object, decoded: int) -> None:
     """Neither tensors nor what must fit, for as many tokens that come one by one."""
-    knobs = {"max_new_tokens": min(decoded, tokens - 1)}
-    before, after = (ask_it(model, n, version, **knobs) for n in (tokens, tokens + more))
+    settings = {"max_new_tokens": min(decoded, tokens - 1)}
+    before, after = (ask_it(model, n, version, **settings) for n in (tokens, tokens + more))
     assert after.reserved_total >= before.reserved_total
-    assert after.plan.needed >= before.plan.needed
+    assert after.allocation.needed >= before.allocation.needed
 
 
 @given(MODELS, TOKENS, VERSIONS, SEQUENCES, st.integers(1, 4))
@@ -62,7 +62,7 @@ def test_differences_add_up(model: Model, tokens: int, version: object, batch: i
     found = ask_it(model, tokens, version, batch, num_beams=beams)
     assert found.exact_total == measure(found.question.request).bytes_total
     assert found.reserved_total == found.exact_total + sum(difference.bytes for difference in found.differences)
-    assert found.reserved_total == sum(amount for charge in found.plan.charges for _, amount in charge.parts)
+    assert found.reserved_total == sum(amount for charge in found.allocation.charges for _, amount in charge.parts)
 
 
 @given(MODELS, TOKENS, MORE, SEQUENCES)
@@ -77,7 +77,7 @@ def test_a_static_cache_is_never_less(model: Model, tokens: int, more: int, batc
 def test_live_storage_is_never_less_than_the_tensors(model: Model, tokens: int, batch: int) -> None:
     """A view keeps at least what it shows."""
     found = ask_it(model, tokens, batch=batch)
-    assert found.plan.values["held_bytes_total"] >= found.reserved_total  # type: ignore[operator]
+    assert found.allocation.values["held_bytes_total"] >= found.reserved_total  # type: ignore[operator]
 
 
 @given(MODELS, TOKENS, SEQUENCES, st.integers(1, 5))
@@ -87,18 +87,18 @@ def test_sequences_add_up(model: Model, tokens: int, batch: int, dp: int) -> Non
     request = ask(model, context=tokens, batch=batch, dp=dp)
     many = reserve(ENGINE, Question(request, measure(request).placement, ENGINE.versions[-1], {}))
     assert many.reserved_total == batch * one.reserved_total
-    assert many.plan.values["held_bytes_total"] == batch * one.plan.values["held_bytes_total"]  # type: ignore[operator]
+    assert many.allocation.values["held_bytes_total"] == batch * one.allocation.values["held_bytes_total"]  # type: ignore[operator]
 
 
 @given(models(attending), TOKENS, MORE, st.integers(0, 300), st.sampled_from([0, 1, 100, 128]))
 def test_quantised_caches_never_fall_either(model: Model, tokens: int, more: int, decoded: int, residual: int) -> None:
     """With as many tokens that come one by one; and four bits with their scales are less than sixteen bits."""
-    knobs = {"cache_implementation": "quantized", "q_group_size": 32, "residual_length": residual}
-    knobs["max_new_tokens"] = min(decoded, tokens - 1)
+    settings = {"cache_implementation": "quantized", "q_group_size": 32, "residual_length": residual}
+    settings["max_new_tokens"] = min(decoded, tokens - 1)
     model = replace(
         model, layers=tuple(layer for layer in model.layers if all(not isinstance(c, Shared) for c in layer))
     )
-    before, after = (ask_it(model, n, **knobs) for n in (tokens, tokens + more))
+    before, after = (ask_it(model, n, **settings) for n in (tokens, tokens + more))
     assert after.reserved_total >= before.reserved_total
     assert before.reserved_total <= ask_it(model, tokens).reserved_total
 

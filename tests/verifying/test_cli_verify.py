@@ -13,7 +13,7 @@ import pytest
 from kvcalc.cli.main import run
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Charge, Plan, Question
+from kvcalc.engines.base import Allocation, Charge, Question
 from kvcalc.library import loader
 from kvcalc.verifying import building, running
 from kvcalc.verifying.building import Versions
@@ -39,7 +39,7 @@ def answer(*last: int) -> running.Verification:
     for step, tokens in (("prefill", 1), ("decode", 2)):
         bytes_each = 6144 * tokens
         real = [{"keys": bytes_each // 2, "values": bytes_each // 2}] * (12 - len(last)) + [{"keys": b} for b in last]
-        plan = Plan((Charge("full attention", 12, 12 * bytes_each, (), (), ""),), {"held_bytes_total": 200000})
+        plan = Allocation((Charge("full attention", 12, 12 * bytes_each, (), (), ""),), {"held_bytes_total": 200000})
         found.append(compare(question.at(1, tokens), plan, Reading(step, tokens, real, 200000)))
     return running.Verification(question, INSTALLED, "GPT2Model", False, tuple(found), ())
 

@@ -8,7 +8,7 @@ import pytest
 from kvcalc.core.explain import cache_name
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Charge, Plan, Question, Rule, Step, held
+from kvcalc.engines.base import Allocation, Charge, Question, Rule, Step, held
 from kvcalc.library import loader
 from kvcalc.verifying.comparing import Comparison, compare
 from kvcalc.verifying.measuring import Reading
@@ -30,7 +30,7 @@ def question(layers: str) -> Question:
     return Question(size.request, size.placement, Version("1"))
 
 
-def charges(asked: Question, *amounts: Sequence[int]) -> Plan:
+def charges(asked: Question, *amounts: Sequence[int]) -> Allocation:
     """A plan with the bytes of one copy for each group of equal caches, or of several parts of it."""
     made = []
     for each, parts in zip(held(asked), amounts, strict=True):
@@ -38,7 +38,7 @@ def charges(asked: Question, *amounts: Sequence[int]) -> Plan:
         exact = each.exact // each.copies
         for n, part in zip(copies, parts, strict=True):
             made.append(Charge(cache_name(each.cache), n, n * exact, (Step(RULE, n * part),), (), ""))
-    return Plan(tuple(made))
+    return Allocation(tuple(made))
 
 
 def after_decode(layers: Sequence[Mapping[str, int]], held_bytes: int = 0) -> Reading:

@@ -200,9 +200,9 @@ def variations(question: Question, run: Run, version: str | None) -> Iterator[Va
         for row in reversed(rows(run)):
             if row != question.version:
                 yield Variation(f"the rules of llama.cpp {row.name}", question._replace(version=row), open=True)
-    for words, knobs in _settings(question, run):
-        changed = question._replace(knobs={**question.knobs, **knobs})
-        silent = not ("swa_full" in knobs and _announced(run))
+    for words, settings in _settings(question, run):
+        changed = question._replace(settings={**question.settings, **settings})
+        silent = not ("swa_full" in settings and _announced(run))
         yield Variation(words, changed, open=silent)
         if version is None and silent:
             for row in reversed(rows(run)):
@@ -234,10 +234,10 @@ def _settings(question: Question, run: Run) -> Iterator[tuple[str, dict[str, obj
     caches = question.request.model.distinct_caches
     if any(isinstance(c, Attention) and c.reach in ("sliding", "chunked") for c in caches):
         yield "windows at full length (--swa-full)", {"swa_full": True}
-        if "n_ubatch" not in question.knobs:
+        if "n_ubatch" not in question.settings:
             for size in (64, 128, 256, 1024, 2048):
                 yield f"-ub {size}", {"n_ubatch": size, "n_batch": max(2048, size)}
-    if "flash_attn" not in question.knobs:
+    if "flash_attn" not in question.settings:
         yield "-fa off", {"flash_attn": "off"}
     if any(isinstance(c, Recurrent) for c in caches) and not plain(run.last("rs_seq")):
         for drafted in range(1, 9):

@@ -22,7 +22,7 @@ _LARGEST_BATCH, _MICRO_BATCH = 2048, 512
 
 
 class Context(NamedTuple):
-    """Room for `sequences` of `tokens` each: `cells` in each of `streams`.
+    """MemorySplit for `sequences` of `tokens` each: `cells` in each of `streams`.
 
     `n_ctx` is what all sequences ask for together, before it is rounded; each stream has it all where they are `whole`.
     `span`: the window of the sliding cache, None where there is none. `widest`: elements of V that each layer gets
@@ -72,19 +72,19 @@ class Context(NamedTuple):
 
 def context_of(question: Question) -> Context:
     """The context that a question and its settings lead to. Raises KvcalcError for what llama.cpp refuses."""
-    request, knobs, version = question.request, question.knobs, question.version
+    request, settings, version = question.request, question.settings, question.version
     assert isinstance(version, Version)
     arch = arch_of(request.facts)
     if question.sequences > MOST_SEQUENCES:
         text = f"--batch: llama.cpp has at most {MOST_SEQUENCES} sequences, got {question.sequences:,}"
         raise KvcalcError(text, "use --dp for more servers")
     n_ctx = _n_ctx(question)
-    n_batch = max(min(n_ctx, _number(knobs.get("n_batch"), _LARGEST_BATCH)), version.least_batch)
+    n_batch = max(min(n_ctx, _number(settings.get("n_batch"), _LARGEST_BATCH)), version.least_batch)
     k, v = (F16 if auto else dtype for auto, dtype in zip(request.auto, request.widths[:2], strict=True))
     flash = _flash(question, arch, v)
     if flash != "off":
         _check_blocks(request.model, k, v)
-    unified = not version.streams or bool(knobs.get("kv_unified"))
+    unified = not version.streams or bool(settings.get("kv_unified"))
     apart = not unified or arch in APART
     whole = apart and (unified or (version.whole_hybrid and _has_state(request.model)))
     return Context(
@@ -98,15 +98,15 @@ def context_of(question: Question) -> Context:
         unified,
         whole,
         n_batch,
-        min(n_batch, _number(knobs.get("n_ubatch"), _MICRO_BATCH) or n_batch),
+        min(n_batch, _number(settings.get("n_ubatch"), _MICRO_BATCH) or n_batch),
         flash,
-        bool(knobs.get("swa_full")),
+        bool(settings.get("swa_full")),
         k,
         v,
         _span(request.model, arch) if version.window and slides(arch, request.model) else None,
         _widest(request.model) if flash == "off" and version.widest else None,
         _head_v(request.model) if arch in INDEX_V else 0,
-        1 + (_number(knobs.get("n_rs_seq"), 0) if arch in version.rollback else 0),
+        1 + (_number(settings.get("n_rs_seq"), 0) if arch in version.rollback else 0),
     )
 
 
@@ -122,7 +122,7 @@ def _number(knob: object, default: int) -> int:
 def _n_ctx(question: Question) -> int:
     """What -c said, for the question that it was said for; else the tokens of all sequences."""
     tokens, sequences = question.request.context, question.sequences
-    literal, most = question.knobs.get("n_ctx"), question.knobs.get("n_seq_max")
+    literal, most = question.settings.get("n_ctx"), question.settings.get("n_seq_max")
     if most is not None and question.request.layout.dp > 1:
         raise KvcalcError(
             "--dp: the flags behind -- describe one server, and not how requests are spread over several",
@@ -155,7 +155,7 @@ def _flash(question: Question, arch: str, v: DType) -> str:
     """Whether flash attention is on, off, or on if it can be. A quantised V needs it, and switches it on."""
     version = question.version
     assert isinstance(version, Version)
-    flash = question.knobs.get("flash_attn") or version.flash
+    flash = question.settings.get("flash_attn") or version.flash
     if arch in NO_FLASH or (flash == "auto" and version.flash == "off"):
         flash = "off"
     if v.block == 1:

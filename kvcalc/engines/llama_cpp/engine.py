@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kvcalc.core.model import Attention, Indexer, Latent
-from kvcalc.engines.base import Engine, Held, Plan, Question, held
+from kvcalc.engines.base import Allocation, Engine, Held, Question, held
 from kvcalc.engines.deviation import restaged, without_tp
 from kvcalc.engines.llama_cpp.archs import DRAFTS_CACHED
 from kvcalc.engines.llama_cpp.caches import DRAFT_CONTEXT, DRAFT_LAYERS, Kept, keep
@@ -14,13 +14,13 @@ from kvcalc.engines.llama_cpp.lines import log_lines
 from kvcalc.engines.llama_cpp.start import start
 from kvcalc.engines.llama_cpp.versions import VERSIONS
 
-__all__ = ["ENGINE", "plan"]
+__all__ = ["ENGINE", "allocate"]
 
 # What -ctk and -ctv accept: kv_cache_types in common/arg.cpp.
 _FORMATS = ("fp32", "fp16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 
 
-def plan(question: Question) -> Plan:
+def allocate(question: Question) -> Allocation:
     """What one context reserves. The devices that hold the layers (-ngl, -ts) do not change the sum."""
     without_tp(question, "llama.cpp")
     if question.request.layout.pp > 1:
@@ -30,7 +30,7 @@ def plan(question: Question) -> Plan:
     if context.arch in DRAFTS_CACHED and question.request.facts.gguf:  # a file's own draft layers
         kept += [keep(each, context, DRAFT_LAYERS) for each in _draft_layers(question)]
     log = log_lines(kept, context, len(question.request.model.layers))
-    types = question.knobs.get("draft_types")
+    types = question.settings.get("draft_types")
     if isinstance(types, tuple):
         apart = context._replace(k=types[0], v=types[1])
         drafts = [keep(each, apart, DRAFT_CONTEXT) for each in _draft_layers(question)]
@@ -38,7 +38,7 @@ def plan(question: Question) -> Plan:
         kept += drafts
     alone = context.arch == "t5" and not context.unified
     aborts = alone and context.streams > 1
-    return Plan(
+    return Allocation(
         tuple(each.charge for each in kept),
         _values(kept, context),
         _facts(question, kept, context),
@@ -101,7 +101,7 @@ def _facts(question: Question, kept: list[Kept], context: Context) -> tuple[str,
         shared = "that all sequences share" if context.streams < context.sequences else "for each sequence"
         types = context.k.name if context.k == context.v else f"{context.k.name} and {context.v.name}"
         found.append(f"llama.cpp as {context.arch}: {context.cells:,} cells {shared}, in {types}")
-    if question.knobs.get("fitted"):
+    if question.settings.get("fitted"):
         found.append("without -c the context is the model's limit, and --fit lowers it where the memory is less")
     return tuple(found)
 
@@ -109,7 +109,7 @@ def _facts(question: Question, kept: list[Kept], context: Context) -> tuple[str,
 ENGINE = Engine(
     "llama.cpp",
     VERSIONS,
-    plan,
+    allocate,
     _FORMATS,
     FLAGS,
     asked,

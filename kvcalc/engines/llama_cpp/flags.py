@@ -172,15 +172,15 @@ def asked(program: str, read: Read, model: Model) -> Asked:
     """What a command says. Without a program, and where nothing speaks of tokens, --context and --batch count."""
     values, version = _values(read), read.version
     assert isinstance(version, Version)
-    knobs = {
+    settings = {
         key: values[key] for key in ("n_batch", "n_ubatch", "flash_attn", "swa_full", "kv_unified") if key in values
     }
-    if knobs.get("flash_attn") == _BARE:
-        knobs["flash_attn"] = "on"
+    if settings.get("flash_attn") == _BARE:
+        settings["flash_attn"] = "on"
     if values.get("split_mode") == "tensor":
-        if knobs.get("flash_attn") == "off":
+        if settings.get("flash_attn") == "off":
             raise KvcalcError("-fa: off contradicts -sm tensor, which needs flash attention", "leave one of them out")
-        knobs["flash_attn"] = "on"
+        settings["flash_attn"] = "on"
     options = _types(values, model)
     if program or {"n_ctx", "n_parallel", "per_slot"} & values.keys():
         told = _sequences(program, values, version)
@@ -190,7 +190,7 @@ def asked(program: str, read: Read, model: Model) -> Asked:
             raise KvcalcError(f"-c: expected a token for each of {sequences:,} sequences, got {n_ctx:,}")
         options |= {"context": n_ctx // sequences, "batch": sequences}
         fitted = version.context == 0 and "n_ctx" not in values and "per_slot" not in values and values.get("fit", True)
-        knobs |= {**told, "n_ctx": n_ctx, "fitted": fitted}
+        settings |= {**told, "n_ctx": n_ctx, "fitted": fitted}
     if (devices := _devices(values)) > 1:
         options["pp"] = devices
     drafts, warnings = _drafts(values, model, version)
@@ -198,7 +198,7 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         warnings += ("-fa: expected on, off or auto behind it, without which llama.cpp does not start: on is used",)
     if "override" in values:
         warnings += ("--override-kv: may change the cache, and was not looked at",)
-    return Asked(options, knobs | drafts, warnings=warnings)
+    return Asked(options, settings | drafts, warnings=warnings)
 
 
 def _devices(values: Mapping[str, Any]) -> int:
@@ -261,14 +261,14 @@ def _n_ctx(values: Mapping[str, Any], model: Model, version: Version, told: Mapp
 def _drafts(values: Mapping[str, Any], model: Model, version: Version) -> tuple[dict[str, object], tuple[str, ...]]:
     """Settings of speculative decoding: states that are kept for drafts, and a second context for draft layers."""
     kinds = values.get("spec_type", frozenset())
-    knobs: dict[str, object] = {}
+    settings: dict[str, object] = {}
     if kinds & _DRAFTS:
-        knobs["n_rs_seq"] = values.get("drafted", version.drafted)
+        settings["n_rs_seq"] = values.get("drafted", version.drafted)
     if values.get("draft") or kinds & (_DRAFTS - {"draft-mtp"}):
-        return knobs, ("the cache of the draft model is not counted: size it on its own, at the same context",)
+        return settings, ("the cache of the draft model is not counted: size it on its own, at the same context",)
     if "draft-mtp" not in kinds:
-        return knobs, ()
+        return settings, ()
     if not model.draft:
-        return knobs, (f"no draft layers of {model.name} are known here: their cache is not counted",)
+        return settings, (f"no draft layers of {model.name} are known here: their cache is not counted",)
     formats = (find(values.get(f"draft_{part}", "f16"), KV, f"-ct{part}d") for part in "kv")
-    return {**knobs, "draft_types": tuple(formats)}, ()
+    return {**settings, "draft_types": tuple(formats)}, ()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from kvcalc.core.explain import cache_name
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Model, Recurrent, Shared
 from kvcalc.core.units import many
-from kvcalc.engines.base import Charge, Engine, Held, Plan, Question, Rule, Step, held
+from kvcalc.engines.base import Allocation, Charge, Engine, Held, Question, Rule, Step, held
 from kvcalc.engines.deviation import without_tp
 from kvcalc.engines.mlx.caches import Pair, Run, pair_of, state_bytes
 from kvcalc.engines.mlx.flags import FLAGS, Settings, asked, settings, stored
@@ -39,7 +39,7 @@ _BITS = Rule("quantised in groups", _CACHE + "QuantizedKVCache; generate.py: may
 _STATE = Rule("state in its own dtype", "mlx-lm 0.32.2, models/mamba.py, ssm.py, gated_delta.py, recurrent_gemma.py")
 
 
-def plan(question: Question) -> Plan:
+def allocate(question: Question) -> Allocation:
     """Raises KvcalcError where MLX-LM has no such cache, or none whose rules were read."""
     run = _run(question)
     charges = []
@@ -56,7 +56,7 @@ def plan(question: Question) -> Plan:
         "prefill_step_size": end.chunk,
         "peak_bytes_per_gpu": most,
     }
-    return Plan(
+    return Allocation(
         tuple(charges),
         values,
         tuple(_facts(run, most, held_at[-1])),
@@ -68,7 +68,7 @@ def plan(question: Question) -> Plan:
 
 
 def _run(question: Question) -> Run:
-    request, use = question.request, settings(question.knobs)
+    request, use = question.request, settings(question.settings)
     family = family_of(request.model)
     _check_layout(question, use)
     windows = _windows(request.model, family)
@@ -224,4 +224,4 @@ def _warnings(run: Run) -> Iterator[str]:
         yield "--kv-bits changes nothing: MLX-LM passes over the caches of layers that have more than one"
 
 
-ENGINE = Engine("mlx", VERSIONS, plan, ("fp32", "fp16", "bf16"), FLAGS, asked, stored=stored, vendors=("Apple",))
+ENGINE = Engine("mlx", VERSIONS, allocate, ("fp32", "fp16", "bf16"), FLAGS, asked, stored=stored, vendors=("Apple",))

@@ -86,9 +86,9 @@ class Settings(NamedTuple):
     decode_concurrency: int = 32
 
 
-def settings(knobs: Mapping[str, object]) -> Settings:
+def settings(settings: Mapping[str, object]) -> Settings:
     """The knobs of a question, and defaults for what is not there."""
-    return Settings()._replace(**knobs)  # type: ignore[arg-type]  # the flags' parsers made them what they must be
+    return Settings()._replace(**settings)  # type: ignore[arg-type]  # the flags' parsers made them what they must be
 
 
 _PACKED = re.compile(r".*-(?:(\d)bit|(mxfp4|mxfp8|nvfp4))(?:-.*)?", re.IGNORECASE)
@@ -118,4 +118,4 @@ def asked(program: str, read: Read, model: Model) -> Asked:  # noqa: ARG001 - on
         warnings.append("--prompt-cache-file: the file is not opened, and its tokens counted as read afresh")
     own = {"program": name, "max_tokens": _GENERATED[name]} if name else {}
     given = {key: value for key, value in read.values.items() if key in Settings._fields}
-    return Asked(knobs=own | given, warnings=tuple(warnings))
+    return Asked(settings=own | given, warnings=tuple(warnings))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kvcalc.core.dtypes import KV
-from kvcalc.engines.base import Engine, Plan, Question
+from kvcalc.engines.base import Allocation, Engine, Question
 from kvcalc.engines.deviation import without_tp
 from kvcalc.engines.llama_cpp import engine as llama_cpp
 from kvcalc.engines.llama_cpp.archs import arch_of
@@ -19,10 +19,10 @@ _F16 = KV["fp16"]
 _DEFAULT_CONTEXT = 4096  # server/routes.go: below 23 GiB of VRAM
 
 
-def plan(question: Question) -> Plan:
+def allocate(question: Question) -> Allocation:
     """What Ollama's server starts for one model. Raises KvcalcError for what it does not do."""
     without_tp(question, "ollama")
-    version, knobs, request = question.version, question.knobs, question.request
+    version, settings, request = question.version, question.settings, question.request
     assert isinstance(version, Version)
     alone = arch_of(request.facts) in version.alone
     if alone and question.sequences > 1:
@@ -33,16 +33,16 @@ def plan(question: Question) -> Plan:
     k, v = (_F16 if auto else own for own, auto in zip(request.widths[:2], request.auto, strict=True))
     if k != v:
         raise KvcalcError("--k-dtype: Ollama has one type for keys and values, OLLAMA_KV_CACHE_TYPE", "use --kv-dtype")
-    if k.block > 1 and knobs.get("flash") is False:
+    if k.block > 1 and settings.get("flash") is False:
         raise KvcalcError(
             f"OLLAMA_KV_CACHE_TYPE: {k.name} needs flash attention, which OLLAMA_FLASH_ATTENTION switches off",
             "leave one of them out",
         )
     if version.build is None:
-        num_batch = knobs.get("num_batch")
-        found = plan_of_its_own(question, num_batch if isinstance(num_batch, int) else None, knobs.get("flash"))
+        num_batch = settings.get("num_batch")
+        found = plan_of_its_own(question, num_batch if isinstance(num_batch, int) else None, settings.get("flash"))
     else:
-        found = llama_cpp.plan(server_question(question))
+        found = llama_cpp.allocate(server_question(question))
         own = {"num_ctx": request.context, "num_parallel": question.sequences, "num_batch": found.values["n_batch"]}
         found = found._replace(values={**found.values, **own})
     facts = (*found.facts, *_facts(question))
@@ -54,19 +54,19 @@ def server_question(question: Question) -> Question:
 
     It gets -c and -np for sequences that share no cells.
     """
-    version, num_batch = question.version, question.knobs.get("num_batch")
+    version, num_batch = question.version, question.settings.get("num_batch")
     assert isinstance(version, Version)
     assert version.build is not None
     given = num_batch if isinstance(num_batch, int) else None
-    return question._replace(version=version.build, knobs=_settings(question, given))
+    return question._replace(version=version.build, settings=_settings(question, given))
 
 
 def _settings(question: Question, num_batch: int | None) -> dict[str, object]:
-    set_ = question.knobs.get("flash")
+    set_ = question.settings.get("flash")
     flash = "auto" if set_ is None else "on" if set_ else "off"
     batch = num_batch or _batch(question.request.context * question.sequences, flash)
     settings: dict[str, object] = {"n_batch": batch, "n_ubatch": batch, "flash_attn": flash}
-    drafted = question.knobs.get("drafted")
+    drafted = question.settings.get("drafted")
     if drafted and question.request.model.draft:
         settings |= {"n_rs_seq": drafted, "draft_types": (_F16, _F16)}
     return settings
@@ -81,26 +81,26 @@ def _batch(tokens: int, flash: str) -> int:
 
 def _facts(question: Question) -> Iterator[str]:
     """What rests on the machine, which is not known here."""
-    version, knobs, request = question.version, question.knobs, question.request
+    version, settings, request = question.version, question.settings, question.request
     assert isinstance(version, Version)
-    if not knobs.get("told") and request.context == min(
+    if not settings.get("told") and request.context == min(
         _DEFAULT_CONTEXT, request.model.max_context or _DEFAULT_CONTEXT
     ):
         yield "num_ctx as Ollama has it below 23 GiB of VRAM; from there it is 32,768, from 47 GiB on 262,144"
     if version.build is None:
         return
-    if "num_batch" not in knobs:
+    if "num_batch" not in settings:
         yield "num_batch as where memory is not short" + (
-            "; without flash attention, as on CUDA with more than 8 GiB" if knobs.get("flash") is False else ""
+            "; without flash attention, as on CUDA with more than 8 GiB" if settings.get("flash") is False else ""
         )
-    if request.model.draft and not knobs.get("drafted"):
+    if request.model.draft and not settings.get("drafted"):
         yield "without drafts; where the file has draft layers, Ollama drafts 4 tokens: draft_num_predict=4 counts them"
 
 
 ENGINE = Engine(
     "ollama",
     VERSIONS,
-    plan,
+    allocate,
     llama_cpp.ENGINE.formats,
     FLAGS,
     asked,

@@ -109,6 +109,6 @@ def asked(program: str, read: Read, model: Model) -> Asked:  # noqa: ARG001 - on
         options["kv_dtype"] = values["kv_type"]
     if "drafted" in values and not model.draft:
         warnings.append(f"draft_num_predict: no draft layers of {model.name} are known here")
-    knobs = {key: values[key] for key in ("flash", "num_batch", "drafted") if key in values}
+    settings = {key: values[key] for key in ("flash", "num_batch", "drafted") if key in values}
     told = "context" in options or bool(defaults)
-    return Asked(options, {**knobs, "told": told}, tuple(warnings), defaults=defaults)
+    return Asked(options, {**settings, "told": told}, tuple(warnings), defaults=defaults)

@@ -78,7 +78,7 @@ def _own(question: Question, run: Run) -> Iterator[Expected]:
     if not groups:
         return
     try:
-        total, why = sum(charge.bytes for charge in run.engine.plan(question).charges), ""
+        total, why = sum(charge.bytes for charge in run.engine.allocate(question).charges), ""
     except KvcalcError as error:  # nothing to say of it, where the llama-server's lines may follow
         total, why = None, error.message
     for group in groups:
@@ -105,11 +105,11 @@ def _variations(question: Question, run: Run, version: str | None) -> Iterator[V
         if row != question.version:
             words = f"the rules of {'another time, ' if version else ''}ollama {row.name}"
             yield Variation(words, question._replace(version=row), open=version is None)
-    for words, knobs in (
+    for words, settings in (
         *((f"num_batch {size}", {"num_batch": size}) for size in (256, 512, 1024, 2048) if not _batched(run)),
         ("4 drafted tokens", {"drafted": 4}),
     ):
-        yield Variation(words, question._replace(knobs={**question.knobs, **knobs}), open=True)
+        yield Variation(words, question._replace(settings={**question.settings, **settings}), open=True)
 
 
 def _batched(run: Run) -> bool:

@@ -11,7 +11,7 @@ from kvcalc.core.dtypes import KV, DType, row_bytes
 from kvcalc.core.explain import cache_name
 from kvcalc.core.model import Attention, Shared
 from kvcalc.core.units import ceil_div, many
-from kvcalc.engines.base import Charge, Held, Plan, Question, Rule, Step, held
+from kvcalc.engines.base import Allocation, Charge, Held, Question, Rule, Step, held
 from kvcalc.engines.llama_cpp.archs import arch_of
 from kvcalc.errors import KvcalcError
 
@@ -45,7 +45,7 @@ class Pool(NamedTuple):
         return self.steps[-1][1]
 
 
-def plan_of_its_own(question: Question, num_batch: int | None, flash: object) -> Plan:
+def plan_of_its_own(question: Question, num_batch: int | None, flash: object) -> Allocation:
     k, v = (
         KV["fp16"] if auto else own
         for own, auto in zip(question.request.widths[:2], question.request.auto, strict=True)
@@ -64,7 +64,7 @@ def plan_of_its_own(question: Question, num_batch: int | None, flash: object) ->
     batch = min(num_batch or _BATCH, question.request.context)
     charges = tuple(_charge(each, question, arch, batch, k, v) for each in held(question))
     whole = ceil_div(question.sequences * question.request.context, _PADDING) * _PADDING
-    return Plan(
+    return Allocation(
         charges,
         {"cells": whole, "streams": 1, "num_ctx": question.request.context, "num_parallel": question.sequences,
          "num_batch": batch},

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from kvcalc.core import dtypes
 from kvcalc.core.dtypes import DType
-from kvcalc.core.fitting import Share
 from kvcalc.core.formula import recurrent_state
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Recurrent, Shared
+from kvcalc.core.units import Fraction
 from kvcalc.engines.base import Held, Question, held
 from kvcalc.engines.sglang.flags import integer
 from kvcalc.errors import KvcalcError
@@ -38,8 +38,8 @@ _WINDOWED = (
     "llama4", "gpt_oss", "gemma4", "mimo_v2", "step3p5", "step3p7", "granite_swa", "granitemoe_swa", "laguna", "mellum",
     "inkling", "muse_glimmer",
 )  # fmt: skip
-_SWA_RATIO = Share(8, 10)  # --swa-full-tokens-ratio
-_FEW_WINDOWS = {"inkling": Share(1, 10)}  # model_overrides/inkling.py
+_SWA_RATIO = Fraction(8, 10)  # --swa-full-tokens-ratio
+_FEW_WINDOWS = {"inkling": Fraction(1, 10)}  # model_overrides/inkling.py
 
 # arg_groups/overrides.py, _MAMBA_EXTRA_BUFFER_ARCHS: with prefixes cached and overlapped scheduling these track states
 # in two more slots of each running request.
@@ -120,45 +120,45 @@ def _key_bytes(cache: Cache, question: Question) -> int:
 
 def draft_layers(question: Question) -> int:
     """Layers of a draft whose cache is counted like the model's. Raises KvcalcError for drafts of other kinds."""
-    algorithm = str(question.knobs.get("algorithm", "")).upper()
+    algorithm = str(question.settings.get("algorithm", "")).upper()
     if algorithm in ("", "NGRAM"):
         return 0
     if algorithm not in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE"):
         raise KvcalcError(f"--speculative-algorithm: a draft by {algorithm} has no rule here", "leave it out")
     draft = question.request.model.draft
-    if not draft or (question.knobs.get("draft_model") and not question.knobs.get("drafted")):
+    if not draft or (question.settings.get("draft_model") and not question.settings.get("drafted")):
         raise KvcalcError(
             "--speculative-algorithm: the layers of the draft are not known", "a preset states a model's own as `draft`"
         )
     return len(draft)
 
 
-def ratio_of(question: Question) -> Share | None:
+def ratio_of(question: Question) -> Fraction | None:
     """Tokens of windows for each full one; None for a model whose windows SGLang keeps in full."""
     model_type = question.request.model.model_type or ""
     caches = question.request.model.distinct_caches
     reaches = {cache.reach for cache in caches if isinstance(cache, Attention)}
     if (
-        question.knobs.get("whole_windows")
+        question.settings.get("whole_windows")
         or not model_type.startswith(_WINDOWED)
         or not reaches & {"sliding", "chunked"}
     ):
         return None
-    given = question.knobs.get("swa_full_tokens_ratio")
-    return given if isinstance(given, Share) else _FEW_WINDOWS.get(model_type.partition("_")[0], _SWA_RATIO)
+    given = question.settings.get("swa_full_tokens_ratio")
+    return given if isinstance(given, Fraction) else _FEW_WINDOWS.get(model_type.partition("_")[0], _SWA_RATIO)
 
 
-def windowed(cache: Cache, ratio: Share | None) -> bool:
+def windowed(cache: Cache, ratio: Fraction | None) -> bool:
     return ratio is not None and isinstance(cache, Attention) and cache.reach in ("sliding", "chunked")
 
 
 def slots_of(question: Question) -> int:
     """Slots of states that a running request takes (`_calculate_mamba_ratio`)."""
-    knobs = question.knobs
-    if knobs.get("disable_radix_cache"):
+    settings = question.settings
+    if settings.get("disable_radix_cache"):
         return 1
-    strategy = str(knobs.get("mamba_strategy", "auto"))
-    overlap, page = not knobs.get("disable_overlap"), page_of(question)
+    strategy = str(settings.get("mamba_strategy", "auto"))
+    overlap, page = not settings.get("disable_overlap"), page_of(question)
     able = (question.request.model.model_type or "").startswith(_EXTRA_BUFFER)
     if strategy == "auto":
         strategy = "extra_buffer" if able and (overlap or page > 1) else "no_buffer"
@@ -175,11 +175,11 @@ def slots_of(question: Question) -> int:
 
 def page_of(question: Question) -> int:
     """Tokens of a page: 1, or what the kernel demands. Sparse models: DSA 64, MiniMax-M3 128."""
-    given, model = integer(question.knobs.get("page_size")), question.request.model
+    given, model = integer(question.settings.get("page_size")), question.request.model
     indexers = [cache for cache in model.distinct_caches if isinstance(cache, Indexer)]
     if indexers:
         return indexers[0].block or 64
-    backend = str(question.knobs.get("backend", ""))
+    backend = str(question.settings.get("backend", ""))
     if backend in _PAGES:
         able = {"trtllm_mla": (32, 64), "cutedsl_mla": (32, 64), "trtllm_mha": (16, 32, 64, 128)}.get(backend, ())
         return given if given in able else _PAGES[backend]
@@ -225,7 +225,7 @@ def _scaled(question: Question) -> bool:
     Blackwell takes, nor in TileLang's.
     """
     default = "trtllm" if question.card is not None and (question.card.generation or 0) >= _BLACKWELL else "flashmla_kv"
-    kernels = [str(question.knobs.get(name, default)) for name in ("dsa_prefill_backend", "dsa_decode_backend")]
+    kernels = [str(question.settings.get(name, default)) for name in ("dsa_prefill_backend", "dsa_decode_backend")]
     return "trtllm" not in kernels and set(kernels) != {"tilelang"}
 
 
@@ -238,7 +238,7 @@ def state_bytes(cache: Recurrent, question: Question) -> tuple[int, int]:
         raise KvcalcError(f"--engine: sglang's rule for a {cache.kind} state was not read", "leave it out")
     state = recurrent_state(cache)
     stored = question.request.model.state_dtype or dtypes.FP32
-    given = str(question.knobs.get("mamba_ssm_dtype", "auto"))
+    given = str(question.settings.get("mamba_ssm_dtype", "auto"))
     if given != "auto":
         stored = dtypes.find(given, dtypes.COMPUTE, "--mamba-ssm-dtype")
     convolution = 2 * state.conv_width * state.columns

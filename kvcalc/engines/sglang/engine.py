@@ -9,7 +9,7 @@ from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import attention_tokens, size
 from kvcalc.core.model import Attention, Recurrent
 from kvcalc.core.units import ceil_div, many
-from kvcalc.engines.base import Charge, Engine, Held, Plan, Question, Rule, Step
+from kvcalc.engines.base import Allocation, Charge, Engine, Held, Question, Rule, Step
 from kvcalc.engines.deviation import restaged
 from kvcalc.engines.sglang.cells import draft_layers, placed, state_bytes, token_bytes, windowed
 from kvcalc.engines.sglang.flags import FLAGS, asked, integer, model_of, start
@@ -43,10 +43,10 @@ _SLOTS = Rule("slots of states for prefixes", "kv_cache_configurator.py: _handle
 _DRAFT = Rule("draft layers", "pool_configurator.py: as if they were layers of the model")
 
 
-def plan(question: Question) -> Plan:
+def allocate(question: Question) -> Allocation:
     """SGLang's reservation: pages for each sequence, windows at their ratio, states by slots."""
-    if question.knobs.get("pools"):
-        raise KvcalcError(f"{question.knobs['pools']}: the pools that it makes were not read", "leave it out")
+    if question.settings.get("pools"):
+        raise KvcalcError(f"{question.settings['pools']}: the pools that it makes were not read", "leave it out")
     if question.request.layout.dcp > 1:
         raise KvcalcError("--dcp: what sglang counts and logs of a split context was not read", "leave it out")
     question = restaged(question, stages_of(len(question.placement.layers), question.request.layout.pp))
@@ -61,7 +61,7 @@ def plan(question: Question) -> Plan:
         return enough and running >= question.sequences
 
     charges = [_charge(each, question, pool) for each in parts]
-    return Plan(
+    return Allocation(
         (*charges, *_drafts(question, pool)),
         values={"block_size": pool.page, "bytes_per_block": pool.page * max(cell.full for cell in pool.cells)},
         facts=_assumed(question, pool),
@@ -80,7 +80,7 @@ def _assumed(question: Question, pool: Pool) -> tuple[str, ...]:
     facts = [f"pages of {many(pool.page, 'token')}"]
     card = question.card
     facts.append("kernels of an H100 assumed: --gpu names another card" if card is None else f"kernels of {card.label}")
-    groups, ranks = integer(question.knobs.get("attention_groups")), question.request.layout.tp
+    groups, ranks = integer(question.settings.get("attention_groups")), question.request.layout.tp
     if groups:
         facts.append(f"attention in {groups} groups of {many(ranks, 'GPU')}, each with a pool of its own")
     if any(cell.state for cell in pool.cells):
@@ -143,7 +143,7 @@ def _charge(each: Held, question: Question, pool: Pool) -> Charge:
 ENGINE = Engine(
     "sglang",
     VERSIONS,
-    plan,
+    allocate,
     ("bf16", "fp8", "fp8_e4m3", "fp8_e5m2"),  # of --kv-cache-dtype; those in 4 bits and mxfp8 were not read
     FLAGS,
     asked,

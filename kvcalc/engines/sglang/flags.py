@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from kvcalc.commands.deployment import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.commands.flags import Flag, Flags, Image, Read, word
 from kvcalc.core import dtypes
-from kvcalc.core.fitting import Share
 from kvcalc.core.model import Model
-from kvcalc.core.units import parse_integer
+from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.core.weights import loaded_as_fp8
 from kvcalc.engines.base import Asked, model_flag
 from kvcalc.engines.overrides import known, limit, parse_object
@@ -196,13 +195,13 @@ FLAGS = Flags(
         Flag("kv_dtype", ("--kv-cache-dtype",), _kv_dtype),
         Flag("dtype", ("--dtype",), word),
         Flag("quantization", ("--quantization",), word),
-        Flag("utilization", ("--mem-fraction-static",), Share.parse),
+        Flag("utilization", ("--mem-fraction-static",), Fraction.parse),
         Flag("page_size", ("--page-size",), parse_integer),
         Flag("max_total_tokens", ("--max-total-tokens",), parse_integer),
         Flag("max_running_requests", ("--max-running-requests",), parse_integer),
         Flag("chunked_prefill_size", ("--chunked-prefill-size",), parse_integer),
-        Flag("swa_full_tokens_ratio", ("--swa-full-tokens-ratio",), Share.parse),
-        Flag("mamba_full_memory_ratio", ("--mamba-full-memory-ratio",), Share.parse),
+        Flag("swa_full_tokens_ratio", ("--swa-full-tokens-ratio",), Fraction.parse),
+        Flag("mamba_full_memory_ratio", ("--mamba-full-memory-ratio",), Fraction.parse),
         Flag("max_mamba_cache_size", ("--max-mamba-cache-size",), parse_integer),
         Flag("mamba_ssm_dtype", ("--mamba-ssm-dtype",), word),
         Flag("mamba_strategy", ("--mamba-radix-cache-strategy",), word),
@@ -252,24 +251,24 @@ def asked(program: str, read: Read, model: Model) -> Asked:
     elif computed != "auto" and model.kv_dtype is None:
         options["kv_dtype"] = _DTYPES[computed]
     utilization = values.get("utilization")
-    knobs = {name: value for name, value in values.items() if name not in _APART}
+    settings = {name: value for name, value in values.items() if name not in _APART}
     if computed != "auto":
-        knobs["computed"] = dtypes.COMPUTE[_DTYPES[computed]]
+        settings["computed"] = dtypes.COMPUTE[_DTYPES[computed]]
     if "context" in values or limited:
-        knobs["context_length"] = values.get("context", limited)
-    _spread_attention(values, options, knobs)
+        settings["context_length"] = values.get("context", limited)
+    _spread_attention(values, options, settings)
     draft, algorithm = values.get("draft_model"), str(values.get("algorithm", "")).upper()
     return Asked(
         options,
-        knobs,
-        utilization=utilization if isinstance(utilization, Share) else None,
+        settings,
+        utilization=utilization if isinstance(utilization, Fraction) else None,
         draft=draft if isinstance(draft, str) and algorithm in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE") else None,
-        sequences=integer(knobs.get("max_running_requests")),
+        sequences=integer(settings.get("max_running_requests")),
         loaded=loaded_as_fp8(model) if values.get("quantization") == "fp8" else None,
     )
 
 
-def _spread_attention(values: Mapping[str, object], options: dict[str, object], knobs: dict[str, object]) -> None:
+def _spread_attention(values: Mapping[str, object], options: dict[str, object], settings: dict[str, object]) -> None:
     """Data-parallel attention: groups of tp / N ranks, each with heads, sequences and a pool of its own.
 
     The old spelling counts the groups by --dp-size (`handle_deprecated_dp_attention`). Each group has its part of the
@@ -287,11 +286,11 @@ def _spread_attention(values: Mapping[str, object], options: dict[str, object], 
         raise KvcalcError(
             f"--attn-dp-size: {groups} does not divide --tp-size {tp}", "the groups share the ranks of tp"
         )
-    options["tp"], options["dp"], knobs["attention_groups"] = tp // groups, dp * groups, groups
+    options["tp"], options["dp"], settings["attention_groups"] = tp // groups, dp * groups, groups
     for name in ("max_running_requests", "max_mamba_cache_size"):
         given = integer(values.get(name))
         if given is not None:
-            knobs[name] = max(1, given // groups)
+            settings[name] = max(1, given // groups)
 
 
 def model_of(program: str, read: Read) -> str | None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kvcalc.core import dtypes
 from kvcalc.core.model import Attention, Cache, Recurrent
-from kvcalc.engines.base import Capacity, Plan, Question
+from kvcalc.engines.base import Allocation, Capacity, Question
 from kvcalc.engines.deviation import restaged
 from kvcalc.engines.log_form import Expected, Found, LogForm, Printed, Run, Said, Variation, digits, line, plain
 from kvcalc.engines.sglang.cells import placed, ratio_of, state_bytes, token_bytes, windowed
@@ -129,8 +129,8 @@ def _token(cache: Cache, question: Question) -> tuple[int, int]:
 
 def _expect(question: Question, run: Run) -> Iterator[Expected]:
     """Sizes of the pools by the tokens and slots that were printed; tokens by the memory where that is known."""
-    plan, cells = run.engine.plan(question), _cells(question)
-    page = plan.values["block_size"]
+    allocation, cells = run.engine.allocate(question), _cells(question)
+    page = allocation.values["block_size"]
     assert isinstance(page, int)
     full: dict[str, int] = {}  # tokens of the pool of each replica that is not a draft's
     memory = _Memory(run)
@@ -149,15 +149,15 @@ def _expect(question: Question, run: Run) -> Iterator[Expected]:
             if not draft and not window:
                 full[found.stream] = tokens.value
                 if "tokens" in found.says:
-                    yield from _counted(found, tokens, plan, memory)
+                    yield from _counted(found, tokens, allocation, memory)
         elif slots is not None:
             yield from _states(found, slots, cells, run)
         elif "swa_layer_tokens" in found.says:
             yield from _windows(found, question, page)
         elif (most := found.get("most")) is not None and run.last("tokens") is None:
-            yield from _counted(found, most, plan, memory)
+            yield from _counted(found, most, allocation, memory)
     if len(cells) == 1 and run.last("max_mamba_cache_size") is None:
-        yield from _slots(run, plan, cells[0], full)
+        yield from _slots(run, allocation, cells[0], full)
 
 
 def _is_window(found: Found, slots: int, cells: list[_Cells], giga: int) -> bool:
@@ -234,12 +234,12 @@ class _Memory:
         return min((free for key, free in self.free.items() if key[:2] == (name, stream)), default=None)
 
 
-def _counted(found: Found, tokens: Printed, plan: Plan, memory: _Memory) -> Iterator[Expected]:
+def _counted(found: Found, tokens: Printed, allocation: Allocation, memory: _Memory) -> Iterator[Expected]:
     """Tokens by the memory. Where that is the log's own, other things that it does not show may have come off."""
     budgets = memory.budgets(found.stream)
-    if budgets is None or plan.capacity is None:
+    if budgets is None or allocation.capacity is None:
         return
-    low, middle, high = (plan.capacity(each).tokens for each in budgets)
+    low, middle, high = (allocation.capacity(each).tokens for each in budgets)
     excuse = "" if memory.run.budget is not None else "memory may have been taken or freed beside the weights"
     if not excuse or memory.most is None:
         yield Expected(found.number, "tokens", tokens, "", 1, low, middle, high, excuse=excuse)
@@ -264,17 +264,17 @@ def _windows(found: Found, question: Question, page: int) -> Iterator[Expected]:
     yield Expected(found.number, "swa_layer_tokens", windows, "tokens", 1, least, least, least)
 
 
-def _slots(run: Run, plan: Plan, cells: _Cells, full: dict[str, int]) -> Iterator[Expected]:
+def _slots(run: Run, allocation: Allocation, cells: _Cells, full: dict[str, int]) -> Iterator[Expected]:
     """Slots of states by the memory that tokens and slots together take."""
     for found in run.found:
         slots, tokens = found.get("mamba_slots"), full.get(found.stream)
-        if slots is None or tokens is None or plan.capacity is None:
+        if slots is None or tokens is None or allocation.capacity is None:
             continue
-        page = plan.values["block_size"]
+        page = allocation.values["block_size"]
         assert isinstance(page, int)
         cell, slot = cells.k + cells.v, cells.conv + cells.state
         least = tokens * cell + (slots.value + 1) * slot
-        low, high = (_slots_of(plan.capacity(memory)) for memory in (least, least + page * cell))
+        low, high = (_slots_of(allocation.capacity(memory)) for memory in (least, least + page * cell))
         excuse = "--max-mamba-cache-size or drafts may have decided"
         yield Expected(found.number, "mamba_slots", slots, "", 1, low, low, high, excuse=excuse)
 
@@ -286,7 +286,7 @@ def _slots_of(capacity: Capacity) -> int:
 
 def _variations(question: Question, run: Run, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
     """Pages of kernels that the log does not name, and states in another format."""
-    if "page_size" not in question.knobs:
+    if "page_size" not in question.settings:
         for page in (1, 16, 32, 64, 128, 256):
             yield Variation(f"pages of {page} tokens", _with(question, page_size=page), open=True)
     for dtype in (dtypes.COMPUTE["bf16"], dtypes.FP32):
@@ -296,8 +296,8 @@ def _variations(question: Question, run: Run, version: str | None) -> Iterator[V
             yield Variation(f"states in {dtype.name}", _with(question, mamba_ssm_dtype=dtype.name), open=silent)
 
 
-def _with(question: Question, **knobs: object) -> Question:
-    return question._replace(knobs={**question.knobs, **knobs})
+def _with(question: Question, **settings: object) -> Question:
+    return question._replace(settings={**question.settings, **settings})
 
 
 FORM = LogForm(_LINES, _said, _expect, _variations)

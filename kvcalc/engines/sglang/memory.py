@@ -1,7 +1,7 @@
 """The share of a GPU's memory that SGLang takes by default, which follows from the card and from what is captured."""
 
-from kvcalc.core.fitting import Share
 from kvcalc.core.model import Latent
+from kvcalc.core.units import Fraction
 from kvcalc.engines.base import Question
 from kvcalc.engines.sglang.flags import integer
 from kvcalc.errors import KvcalcError
@@ -23,21 +23,21 @@ _GRAPHS = (
 )  # fmt: skip
 
 
-def utilization(question: Question, vram: int) -> Share:
+def utilization(question: Question, vram: int) -> Fraction:
     """The default of --mem-fraction-static (`arg_groups/memory_hook.py`), from the card's memory in MiB.
 
     It leaves room for activations of a chunk of prefill, for the graphs of decode and of prefill, and for ranks.
     """
-    if question.knobs.get("attention_groups"):
+    if question.settings.get("attention_groups"):
         raise KvcalcError("--attn-dp-size: how much of the weights each GPU holds was not read", "give --kv-memory")
     layout, memory = question.request.layout, vram / 2**20
     chunk, few, many_ranks = next(row[1:] for row in _CARDS if row[0] is None or memory < row[0])
-    chunk = integer(question.knobs.get("chunked_prefill_size")) or chunk
+    chunk = integer(question.settings.get("chunked_prefill_size")) or chunk
     batch = few if layout.tp < 4 else many_ranks
-    batch = min(batch, integer(question.knobs.get("max_running_requests")) or batch)
+    batch = min(batch, integer(question.settings.get("max_running_requests")) or batch)
     latent = any(isinstance(cache, Latent) for cache in question.request.model.distinct_caches)
     graphs = 2 * batch + (1536 if latent else 8 * sum(1 for length in _GRAPHS if length <= chunk))
     reserved = 512 + 1.5 * max(chunk, 2048) + layout.tp * layout.pp / 8 * 1024 + graphs
     if memory > 60 * 1024:
         reserved = max(reserved, 10 * 1024)
-    return Share(max(round(1000 * (memory - reserved) / memory), 1), 1000)
+    return Fraction(max(round(1000 * (memory - reserved) / memory), 1), 1000)

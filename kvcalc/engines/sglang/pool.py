@@ -6,8 +6,8 @@ engine counts in GiB as doubles, and so does this.
 
 from typing import NamedTuple
 
-from kvcalc.core.fitting import Share
 from kvcalc.core.model import Attention, Recurrent
+from kvcalc.core.units import Fraction
 from kvcalc.engines.base import Capacity, Question
 from kvcalc.engines.sglang.cells import Cell, cell_of, draft_layers, formats, page_of, placed, ratio_of, slots_of
 from kvcalc.engines.sglang.flags import integer
@@ -15,7 +15,7 @@ from kvcalc.errors import KvcalcError
 
 __all__ = ["Pool", "pool_of"]
 
-_STATE_RATIO = Share(9, 10)  # --mamba-full-memory-ratio: of states to the rest
+_STATE_RATIO = Fraction(9, 10)  # --mamba-full-memory-ratio: of states to the rest
 _GIB = 2**30
 
 
@@ -29,9 +29,9 @@ class Pool(NamedTuple):
 
     cells: list[Cell]
     page: int
-    ratio: Share | None
+    ratio: Fraction | None
     slots: int
-    state_ratio: Share
+    state_ratio: Fraction
     most_tokens: int | None
     draft: int
     requests: int | None
@@ -130,39 +130,39 @@ _TORCH = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.floa
 
 def pool_of(question: Question) -> Pool:
     """The pool of a question, by its flags and SGLang's defaults. Raises KvcalcError where a rule is missing."""
-    knobs, parts = question.knobs, placed(question)
-    radix = not knobs.get("disable_radix_cache")
-    requests, states = integer(knobs.get("max_running_requests")), integer(knobs.get("max_mamba_cache_size"))
+    settings, parts = question.settings, placed(question)
+    radix = not settings.get("disable_radix_cache")
+    requests, states = integer(settings.get("max_running_requests")), integer(settings.get("max_mamba_cache_size"))
     recurrent = any(isinstance(each.cache, Recurrent) for each in parts)
     draft_layers(question)  # refuses drafts without a rule
-    draft = integer(knobs.get("draft_tokens")) or 0 if knobs.get("algorithm") else 0
-    if knobs.get("algorithm") and recurrent and not draft:
+    draft = integer(settings.get("draft_tokens")) or 0 if settings.get("algorithm") else 0
+    if settings.get("algorithm") and recurrent and not draft:
         raise KvcalcError(
             "--speculative-num-draft-tokens: SGLang's default for a model with states was not read", "give it"
         )
-    if knobs.get("algorithm") and requests is None:
+    if settings.get("algorithm") and requests is None:
         requests = 48  # speculative_hook.py
     if states is None and not radix and requests is not None:
         states = requests
     ratio = ratio_of(question)
     full = any(isinstance(each.cache, Attention) and each.cache.reach == "full" for each in parts)
-    if ratio is not None and full and not radix and integer(knobs.get("max_running_requests")):
+    if ratio is not None and full and not radix and integer(settings.get("max_running_requests")):
         raise KvcalcError(
             "--disable-radix-cache: with --max-running-requests SGLang sizes windows by another rule",
             "leave one of them out",
         )
-    given, length = knobs.get("mamba_full_memory_ratio"), question.request.model.max_context
+    given, length = settings.get("mamba_full_memory_ratio"), question.request.model.max_context
     stages, stored = range(question.request.layout.pp), formats(question)[0]
     return Pool(
         [cell_of([each for each in parts if each.stage == stage], question) for stage in stages],
         page_of(question),
         ratio,
         slots_of(question) if recurrent else 1,
-        given if isinstance(given, Share) else _STATE_RATIO,
-        integer(knobs.get("max_total_tokens")),
+        given if isinstance(given, Fraction) else _STATE_RATIO,
+        integer(settings.get("max_total_tokens")),
         draft,
         requests,
         states,
         _TORCH.get(stored.name, stored.name),
-        integer(knobs.get("context_length")) or length or question.request.context,
+        integer(settings.get("context_length")) or length or question.request.context,
     )

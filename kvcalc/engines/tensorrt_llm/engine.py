@@ -11,11 +11,10 @@ from kvcalc.commands.deployment import Start, format_word, model_word, share_wor
 from kvcalc.commands.flags import Flag, Flags, Image, Read, word
 from kvcalc.core import dtypes
 from kvcalc.core.explain import cache_name
-from kvcalc.core.fitting import Share
 from kvcalc.core.formula import attention_tokens, size
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Model, Shared
-from kvcalc.core.units import ceil_div, parse_integer
-from kvcalc.engines.base import Asked, Capacity, Charge, Engine, Held, Plan, Question, Rule, Step, held
+from kvcalc.core.units import Fraction, ceil_div, parse_integer
+from kvcalc.engines.base import Allocation, Asked, Capacity, Charge, Engine, Held, Question, Rule, Step, held
 from kvcalc.engines.overrides import parse_object
 from kvcalc.errors import KvcalcError
 
@@ -27,11 +26,11 @@ class Version(NamedTuple):
 
     name: str
     block: int
-    utilization: Share
+    utilization: Fraction
 
 
 # 64 tokens in the logs of 2025, 32 since; the release of the change was not read.
-VERSIONS = (Version("0.8.0", 64, Share(9, 10)), Version("1.2.0", 32, Share(9, 10)))
+VERSIONS = (Version("0.8.0", 64, Fraction(9, 10)), Version("1.2.0", 32, Fraction(9, 10)))
 
 _REPLICATED = Rule(
     "heads and latents that every rank holds", "resource_manager.py: ceil(heads / tp); a latent is whole on each"
@@ -42,13 +41,13 @@ _WINDOW = Rule(
 _BLOCKS = Rule("whole blocks", "resource_manager.py: tokens_per_block")
 
 
-def plan(question: Question) -> Plan:
+def allocate(question: Question) -> Allocation:
     """The reservation of the first manager. Its second one divides a byte quota by a rule that was not read."""
     version = question.version
     assert isinstance(version, Version)
-    if question.knobs.get("second_manager"):
+    if question.settings.get("second_manager"):
         raise KvcalcError("--use_kv_cache_manager_v2: how its byte quotas become blocks was not read", "leave it out")
-    given = question.knobs.get("tokens_per_block")
+    given = question.settings.get("tokens_per_block")
     block = given if isinstance(given, int) else version.block
     parts = [each for each in held(question) if not isinstance(each.cache, Shared)]
     stages = [
@@ -70,7 +69,7 @@ def plan(question: Question) -> Plan:
             for window, width in windows.items()
         )
 
-    return Plan(
+    return Allocation(
         tuple(_charge(each, question, block) for each in parts),
         values={"block_size": block, "bytes_per_block": block * max(sum(windows.values()) for windows in stages)},
         facts=(f"blocks of {block} tokens, first cache manager",),
@@ -166,7 +165,7 @@ FLAGS = Flags(
         Flag("tp", ("--tp_size", "--tp-size", "--tensor_parallel_size"), parse_integer),
         Flag("pp", ("--pp_size", "--pp-size", "--pipeline_parallel_size"), parse_integer),
         Flag("kv_dtype", ("--kv_cache_dtype", "--kv-cache-dtype"), word),
-        Flag("utilization", ("--kv_cache_free_gpu_memory_fraction", "--free_gpu_memory_fraction"), Share.parse),
+        Flag("utilization", ("--kv_cache_free_gpu_memory_fraction", "--free_gpu_memory_fraction"), Fraction.parse),
         Flag("second_manager", ("--use_kv_cache_manager_v2",)),
         Flag("max_batch_size", ("--max_batch_size", "--max-batch-size"), parse_integer),
         Flag("tokens_per_block", ("--tokens_per_block", "--tokens-per-block"), parse_integer),
@@ -192,16 +191,16 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         if values.pop(key, None):
             raise KvcalcError(f"--{name}: what it adds to the cache was not read", "leave it out")
     options = {key: value for key, value in values.items() if key in _OPTIONS}
-    knobs = {key: value for key, value in values.items() if key not in (*_OPTIONS, "model", "cache")}
+    settings = {key: value for key, value in values.items() if key not in (*_OPTIONS, "model", "cache")}
     if program and model.max_context:
         options.setdefault("context", "max")
     ranks = options.get("tp", 1)
-    if knobs.get("attention_dp") and isinstance(ranks, int) and ranks > 1:  # resource_manager.py: tp_size is 1
+    if settings.get("attention_dp") and isinstance(ranks, int) and ranks > 1:  # resource_manager.py: tp_size is 1
         options["tp"], options["dp"] = 1, ranks
     return Asked(
         options,
-        knobs,
-        utilization=utilization if isinstance(utilization, Share) else None,
+        settings,
+        utilization=utilization if isinstance(utilization, Fraction) else None,
         sequences=sequences if isinstance(sequences, int) else None,
     )
 
@@ -230,7 +229,7 @@ def _cache_settings(given: object) -> dict[str, object]:
             raise KvcalcError(f"{what}: its effect on the cache was not read", "leave it out")
         key = _CACHE_FIELDS[name]
         if key == "utilization":
-            found[key] = Share.parse(str(value), what)
+            found[key] = Fraction.parse(str(value), what)
         elif key == "tokens_per_block":
             found[key] = parse_integer(str(value), what)
         elif key == "second_manager":
@@ -246,10 +245,10 @@ def model_of(program: str, read: Read) -> str | None:  # noqa: ARG001
     return model if isinstance(model, str) else None
 
 
-def utilization(question: Question, vram: int) -> Share:  # noqa: ARG001 - one signature for all engines
+def utilization(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - one signature for all engines
     """`free_gpu_memory_fraction`, of what weights leave."""
     assert isinstance(question.version, Version)
-    if question.knobs.get("attention_dp"):
+    if question.settings.get("attention_dp"):
         raise KvcalcError(
             "--enable_attention_dp: how much of the weights each GPU holds was not read", "give --kv-memory"
         )
@@ -282,7 +281,7 @@ def start(start: Start) -> tuple[str, ...]:
 ENGINE = Engine(
     "tensorrt-llm",
     VERSIONS,
-    plan,
+    allocate,
     ("bf16", "fp16", "fp8", "fp8_e4m3", "nvfp4"),
     FLAGS,
     asked,
@@ -291,7 +290,7 @@ ENGINE = Engine(
     # Activations and what is outside torch, measured with a small cache: as other engines' logs have them.
     vendors=("NVIDIA",),
     overhead=(55 * 2**30 // 100, 42 * 2**30 // 10),
-    of_rest=True,
+    of_free=True,
     one_format=True,
     block="tokens_per_block",
     start=start,

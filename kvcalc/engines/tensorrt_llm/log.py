@@ -7,9 +7,8 @@ that people posted, from 0.8 on.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kvcalc.core.fitting import Share
 from kvcalc.core.model import Attention, Cache, Shared
-from kvcalc.core.units import ceil_div
+from kvcalc.core.units import Fraction, ceil_div
 from kvcalc.engines.base import Question, held
 from kvcalc.engines.log_form import Expected, Found, LogForm, Printed, Run, Said, Variation, digits, line, plain
 from kvcalc.engines.tensorrt_llm.engine import _token_bytes
@@ -71,7 +70,7 @@ class _Memory(NamedTuple):
 
 def _expect(question: Question, run: Run) -> Iterator[Expected]:
     """Bytes by the tokens that were printed, and tokens by the memory that was estimated or available."""
-    block, token = run.engine.plan(question).values["block_size"], _tokens_bytes(question)
+    block, token = run.engine.allocate(question).values["block_size"], _tokens_bytes(question)
     assert isinstance(block, int)
     least, most = min(token), max(token)
     memory = _Memory()
@@ -127,7 +126,7 @@ def _counted(
     elif memory.available is not None:
         fraction = _share(run.last("fraction"))
         excuse = "" if fraction else "the fraction of free memory is not in the log: 0.9 is its default"
-        low, high = ((fraction or Share(9, 10)).floor(end) for end in memory.available.bounds(run.giga))
+        low, high = ((fraction or Fraction(9, 10)).floor(end) for end in memory.available.bounds(run.giga))
     else:
         return
     capped = plain(run.last("max_tokens"))
@@ -139,17 +138,17 @@ def _counted(
     yield count._replace(low=least, predicted=least, high=most, ranked=ranked, excuse=excuse)
 
 
-def _share(text: str | None) -> Share | None:
+def _share(text: str | None) -> Fraction | None:
     """0.8999999761581421 is 0.9 in 32 bits."""
     found = digits(text)
-    return None if found is None else Share(round(found.value * 10**6 / 10**found.places), 10**6)
+    return None if found is None else Fraction(round(found.value * 10**6 / 10**found.places), 10**6)
 
 
 def _variations(question: Question, run: Run, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
-    if "tokens_per_block" not in question.knobs:
+    if "tokens_per_block" not in question.settings:
         for block in (32, 64, 128):
-            knobs = {**question.knobs, "tokens_per_block": block}
-            yield Variation(f"blocks of {block} tokens", question._replace(knobs=knobs), open=True)
+            settings = {**question.settings, "tokens_per_block": block}
+            yield Variation(f"blocks of {block} tokens", question._replace(settings=settings), open=True)
 
 
 FORM = LogForm(_LINES, _said, _expect, _variations)

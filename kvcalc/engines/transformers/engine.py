@@ -11,7 +11,7 @@ from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import size
 from kvcalc.core.model import Attention, Compressed, Layer, Recurrent, Shared, Stored
 from kvcalc.core.units import many
-from kvcalc.engines.base import Charge, Engine, Plan, Question, Rule, Step
+from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, Step
 from kvcalc.engines.deviation import without_tp
 from kvcalc.engines.transformers.flags import FLAGS, asked, model_of
 from kvcalc.engines.transformers.layers import cache_class, layer_classes
@@ -42,7 +42,7 @@ Layers: TypeAlias = Mapping[tuple[int, Layer], int]  # by stage
 Groups: TypeAlias = Mapping[Group, int]
 
 
-def plan(question: Question) -> Plan:
+def allocate(question: Question) -> Allocation:
     """Raises KvcalcError where transformers has no such cache, or none whose rules were read."""
     without_tp(question, "transformers")
     run, layers = run_of(question), _layers(question)
@@ -67,7 +67,7 @@ def plan(question: Question) -> Plan:
         facts.append(f"{live:,} B of storage live, since a window is a view of all that the last forward attended to")
     if peak > _fullest(end):
         facts.append(f"up to {peak:,} B on one GPU before, which is what must fit")
-    return Plan(charges, values, tuple(facts), tuple(_warnings(question, run)), peak=peak)
+    return Allocation(charges, values, tuple(facts), tuple(_warnings(question, run)), peak=peak)
 
 
 def _fullest(stages: Counter[int]) -> int:
@@ -203,7 +203,7 @@ def _warnings(question: Question, run: Run) -> Iterator[str]:
 ENGINE = Engine(
     "transformers",
     VERSIONS,
-    plan,
+    allocate,
     ("fp32", "fp16", "bf16", "fp8", "fp8_e4m3", "int8", "int4"),
     FLAGS,
     asked,

@@ -162,19 +162,19 @@ def asked(program: str, read: Read, model: Model) -> Asked:
     _check(values)
     warnings = list(again.warnings + config.warnings)
     options: dict[str, object] = {}
-    knobs = {key: value for key, value in values.items() if key in Settings._fields and value is not None}
-    if "cache_implementation" in knobs and knobs["cache_implementation"] in _STATIC:
-        knobs["cache_implementation"] = "static"
-    if "max_cache_len" in knobs and knobs.get("cache_implementation") != "static":
+    settings = {key: value for key, value in values.items() if key in Settings._fields and value is not None}
+    if "cache_implementation" in settings and settings["cache_implementation"] in _STATIC:
+        settings["cache_implementation"] = "static"
+    if "max_cache_len" in settings and settings.get("cache_implementation") != "static":
         warnings.append("max_cache_len changes nothing without cache_implementation=static")
     if values.get("past_key_values") == _NO_CONFIG:
-        knobs["no_config"] = True
+        settings["no_config"] = True
     if "max_length" in values:  # the last new token is never cached
         options["context"] = int(str(values["max_length"])) - 1
-    dtype = knobs.get("dtype")
+    dtype = settings.get("dtype")
     if isinstance(dtype, DType) and any(not isinstance(c, Recurrent | Shared) for c in model.distinct_caches):
         options["kv_dtype"] = dtype.name
-    return Asked(options, knobs, tuple(warnings))
+    return Asked(options, settings, tuple(warnings))
 
 
 def _pair(text: str) -> tuple[str, str]:

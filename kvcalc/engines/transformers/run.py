@@ -94,7 +94,7 @@ class Run(NamedTuple):
 def run_of(question: Question) -> Run:
     """Raises KvcalcError where transformers has no such cache, or none whose rules were read."""
     request, version = question.request, cast("Version", question.version)
-    settings = Settings()._replace(**question.knobs)  # type: ignore[arg-type]  # the flags' parsers made them
+    settings = Settings()._replace(**question.settings)  # type: ignore[arg-type]  # the flags' parsers made them
     model = request.model
     habits = habits_of(model, version.name)
     decoded = min(settings.max_new_tokens, request.context - 1)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kvcalc.core.model import Attention, Latent, Recurrent
-from kvcalc.engines.base import Capacity, Plan, Question
+from kvcalc.engines.base import Allocation, Capacity, Question
 from kvcalc.engines.log_form import GIB, Expected, Found, Printed, Run, plain
 from kvcalc.engines.vllm.settings import settings_of
 from kvcalc.engines.vllm.specs import state_page, token_bytes
@@ -32,22 +32,22 @@ class _Reader:
         self.question = question
         self.run = run
         self.ranks = question.request.layout.tp * question.request.layout.pp
-        self.plans: dict[tuple[int, bool], Plan] = {}
+        self.allocations: dict[tuple[int, bool], Allocation] = {}
         self.available: dict[str, list[Printed]] = {}
         self.counted: set[str] = set()  # replicas whose blocks have been counted
         self.tokens: dict[str, int] = {}
         self.blocks: dict[str, int] = {}
         self.old: set[str] = set()  # replicas of a vLLM that prints blocks
 
-    def plan(self, length: int | None = None, *, whole: bool = False) -> Plan:
+    def allocate(self, length: int | None = None, *, whole: bool = False) -> Allocation:
         """The plan for sequences of a length. `whole`: windows in full, as before V1."""
         tokens = length or self.question.request.context
-        if (tokens, whole) not in self.plans:
+        if (tokens, whole) not in self.allocations:
             question = self.question.at(1, tokens)
             if whole:
-                question = question._replace(knobs={**question.knobs, "hybrid": False})
-            self.plans[tokens, whole] = self.run.engine.plan(question)
-        return self.plans[tokens, whole]
+                question = question._replace(settings={**question.settings, "hybrid": False})
+            self.allocations[tokens, whole] = self.run.engine.allocate(question)
+        return self.allocations[tokens, whole]
 
     def memory(self, found: Found) -> None:
         """Take the memory of a rank."""
@@ -60,16 +60,16 @@ class _Reader:
             self.counted.discard(found.stream)
         self.available.setdefault(found.stream, []).append(printed)
 
-    def budget(self, stream: str, plan: Plan) -> _Budget | None:
+    def budget(self, stream: str, allocation: Allocation) -> _Budget | None:
         """What the blocks are cut from: the least memory of all ranks, or the blocks themselves."""
         blocks = self.blocks.get(stream)
         if blocks is not None:
-            width = plan.values["bytes_per_block"]
+            width = allocation.values["bytes_per_block"]
             assert isinstance(width, int)
             return _Budget(blocks * width, blocks * width, blocks * width)
         if self.run.budget is not None:
             return _Budget(self.run.budget, self.run.budget, self.run.budget)
-        if isinstance(self.question.knobs.get("num_gpu_blocks"), int):
+        if isinstance(self.question.settings.get("num_gpu_blocks"), int):
             return _Budget(0, 0, 0)
         known = self.available.get(stream) or self.available.get("")
         if not known:
@@ -92,8 +92,8 @@ def expect(question: Question, run: Run) -> Iterator[Expected]:
 
 
 def _tokens(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
-    plan = reader.plan()
-    yield _counted(reader, found, printed, plan, "tokens", lambda capacity: capacity.tokens)
+    allocation = reader.allocate()
+    yield _counted(reader, found, printed, allocation, "tokens", lambda capacity: capacity.tokens)
     reader.tokens[found.stream] = printed.value
     reader.counted.add(found.stream)
 
@@ -101,26 +101,28 @@ def _tokens(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expecte
 def _concurrency(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
     """Of the tokens or blocks that were printed, else of the memory."""
     length = plain(found.says.get("length"))
-    plan, tokens = reader.plan(length), reader.tokens.get(found.stream)
+    allocation, tokens = reader.allocate(length), reader.tokens.get(found.stream)
     reader.counted.add(found.stream)
     if found.stream in reader.old and length:  # tokens by length, not blocks by whole blocks
-        block = plan.values["block_size"]
+        block = allocation.values["block_size"]
         assert isinstance(block, int)
         most = round(100 * (reader.blocks[found.stream] * block / length))
         yield Expected(found.number, "concurrency", printed, "x", 100, most, most, most, implied=True)
     elif tokens is not None and found.stream not in reader.blocks:
-        first, last = (_hundredths(_capacity(plan, blocks)) for blocks in _blocks_of(plan, tokens))
-        implied = _row(reader.question).exact_tokens or plan.values["groups"] == 1  # tokens by length, in any model
+        first, last = (_hundredths(_capacity(allocation, blocks)) for blocks in _blocks_of(allocation, tokens))
+        implied = (
+            _row(reader.question).exact_tokens or allocation.values["groups"] == 1
+        )  # tokens by length, in any model
         yield Expected(found.number, "concurrency", printed, "x", 100, first, first, last, implied=implied)
     else:
-        yield _counted(reader, found, printed, plan, "concurrency", _hundredths, "x", 100)
+        yield _counted(reader, found, printed, allocation, "concurrency", _hundredths, "x", 100)
 
 
 def _num_blocks(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
     """`# GPU blocks` is how vLLM counted before it printed tokens, with windows in full before V1."""
-    plan = reader.plan(whole="cpu_blocks" in found.says)
+    allocation = reader.allocate(whole="cpu_blocks" in found.says)
     reader.blocks.pop(found.stream, None)
-    yield _counted(reader, found, printed, plan, "num_blocks", _blocks)
+    yield _counted(reader, found, printed, allocation, "num_blocks", _blocks)
     reader.blocks[found.stream] = printed.value
     if "device" in found.says:
         reader.old.add(found.stream)
@@ -129,27 +131,27 @@ def _num_blocks(reader: _Reader, found: Found, printed: Printed) -> Iterator[Exp
 
 def _cpu_blocks(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
     swap = plain(reader.run.last("swap_space"))
-    blocks = (_SWAP if swap is None else swap) * GIB // _width(reader.plan(whole=True))
+    blocks = (_SWAP if swap is None else swap) * GIB // _width(reader.allocate(whole=True))
     excuse = "" if swap is not None else f"--swap-space is not in the log: {_SWAP} GiB is its default"
     if printed.value:
         yield Expected(found.number, "cpu_blocks", printed, "", 1, blocks, blocks, blocks, excuse=excuse)
 
 
 def _needed(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
-    plan = reader.plan(plain(found.says.get("length")))
-    if plan.values["groups"] != 1:
+    allocation = reader.allocate(plain(found.says.get("length")))
+    if allocation.values["groups"] != 1:
         why = "the sum of layers before they are grouped"
         yield Expected(found.number, "needed", printed, "GiB", reader.run.giga, why=why)
         return
-    per_sequence = plan.values["blocks_per_sequence"]
+    per_sequence = allocation.values["blocks_per_sequence"]
     assert isinstance(per_sequence, int)
-    needed = per_sequence * _width(plan)
-    null = _width(plan) if _row(reader.question).checkpoint else 0
+    needed = per_sequence * _width(allocation)
+    null = _width(allocation) if _row(reader.question).checkpoint else 0
     yield Expected(found.number, "needed", printed, "GiB", reader.run.giga, needed, needed, needed + null)
 
 
 def _longest(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
-    budget = reader.budget(found.stream, reader.plan())
+    budget = reader.budget(found.stream, reader.allocate())
     if budget is None:
         return
     most = plain(found.says.get("length")) or reader.question.request.context
@@ -162,15 +164,15 @@ def _fitting(reader: _Reader, budget: int, most: int) -> int:
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        plan = reader.plan(middle)
-        per_sequence = plan.values["blocks_per_sequence"]
+        allocation = reader.allocate(middle)
+        per_sequence = allocation.values["blocks_per_sequence"]
         assert isinstance(per_sequence, int)
-        low, high = (middle, high) if per_sequence * _width(plan) <= budget else (low, middle - 1)
+        low, high = (middle, high) if per_sequence * _width(allocation) <= budget else (low, middle - 1)
     return low
 
 
 def _attn_block(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
-    block = reader.plan().values["block_size"]
+    block = reader.allocate().values["block_size"]
     assert isinstance(block, int)
     yield Expected(found.number, "attn_block", printed, "tokens", 1, block, block, block)
 
@@ -205,27 +207,27 @@ def _counted(
     reader: _Reader,
     found: Found,
     printed: Printed,
-    plan: Plan,
+    allocation: Allocation,
     quantity: str,
     of: Callable[[Capacity], int],
     unit: str = "",
     scale: int = 1,
 ) -> Expected:
     """A count that follows from the memory."""
-    budget = reader.budget(found.stream, plan)
-    if budget is None or plan.capacity is None:
+    budget = reader.budget(found.stream, allocation)
+    if budget is None or allocation.capacity is None:
         return Expected(found.number, quantity, printed, unit, scale, why=_NO_MEMORY)
-    low, middle, high = (of(plan.capacity(each)) for each in budget[:3])
+    low, middle, high = (of(allocation.capacity(each)) for each in budget[:3])
     return Expected(found.number, quantity, printed, unit, scale, low, middle, high, ranked=budget.ranked)
 
 
-def _capacity(plan: Plan, blocks: int) -> Capacity:
-    assert plan.capacity is not None
-    return plan.capacity(blocks * _width(plan))
+def _capacity(allocation: Allocation, blocks: int) -> Capacity:
+    assert allocation.capacity is not None
+    return allocation.capacity(blocks * _width(allocation))
 
 
-def _width(plan: Plan) -> int:
-    width = plan.values["bytes_per_block"]
+def _width(allocation: Allocation) -> int:
+    width = allocation.values["bytes_per_block"]
     assert isinstance(width, int)
     return width
 
@@ -240,18 +242,18 @@ def _hundredths(capacity: Capacity) -> int:
     return round(100 * (capacity.concurrency or 0))
 
 
-def _blocks_of(plan: Plan, tokens: int) -> tuple[int, int]:
+def _blocks_of(allocation: Allocation, tokens: int) -> tuple[int, int]:
     """The least and the largest number of blocks that are counted as so many tokens."""
-    least = _first(plan, tokens)
-    return least, max(least, _first(plan, tokens + 1) - 1)
+    least = _first(allocation, tokens)
+    return least, max(least, _first(allocation, tokens + 1) - 1)
 
 
-def _first(plan: Plan, tokens: int) -> int:
+def _first(allocation: Allocation, tokens: int) -> int:
     """The least number of blocks that are counted as at least so many tokens."""
     low, high = 0, 2 * tokens + 2
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if _capacity(plan, middle).tokens >= tokens else (middle + 1, high)
+        low, high = (low, middle) if _capacity(allocation, middle).tokens >= tokens else (middle + 1, high)
     return low
 
 

@@ -4,8 +4,8 @@ Sources: `v1/core/kv_cache_utils.py` and `v1/core/kv_cache_planning.py` of 0.33.
 to 0.30.0.
 """
 
-from kvcalc.core.fitting import Share
-from kvcalc.engines.base import Capacity, Engine, Plan, Question
+from kvcalc.core.units import Fraction
+from kvcalc.engines.base import Allocation, Capacity, Engine, Question
 from kvcalc.engines.deviation import restaged
 from kvcalc.engines.vllm import flags
 from kvcalc.engines.vllm.charges import charges
@@ -18,7 +18,7 @@ from kvcalc.errors import KvcalcError
 __all__ = ["ENGINE"]
 
 
-def plan(question: Question) -> Plan:
+def allocate(question: Question) -> Allocation:
     """vLLM's reservation. The budget comes in by the plan's `capacity` alone."""
     version = question.version
     assert isinstance(version, Version)
@@ -37,12 +37,12 @@ def plan(question: Question) -> Plan:
     kept["asked"] = True
 
     def blocks_in(budget: int) -> int:
-        given = question.knobs.get("num_gpu_blocks")
+        given = question.settings.get("num_gpu_blocks")
         return given if isinstance(given, int) else min(budget // width for width in laid.widths)
 
     def capacity(budget: int) -> Capacity:
         blocks = blocks_in(budget)
-        length = _fitting_length(laid, blocks, tokens) if question.knobs.get("auto_length") else tokens
+        length = _fitting_length(laid, blocks, tokens) if question.settings.get("auto_length") else tokens
         concurrency = blocks / laid.per_sequence(length)  # doubles in this order, as the engine has them
         if version.exact_tokens:
             counted = int(concurrency * length)
@@ -56,7 +56,7 @@ def plan(question: Question) -> Plan:
         # One block is the null block, which no sequence can use.
         return not cut and blocks_in(budget) - 1 >= question.sequences * per_sequence
 
-    return Plan(
+    return Allocation(
         tuple(charges(question, laid)),
         values={
             "block_size": settings.block,
@@ -80,7 +80,7 @@ def _fitting_length(laid: Laid, blocks: int, most: int) -> int:
     return low
 
 
-def utilization(question: Question, vram: int) -> Share:  # noqa: ARG001 - one signature for all engines
+def utilization(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - one signature for all engines
     """`--gpu-memory-utilization`, of the driver's total."""
     assert isinstance(question.version, Version)
     return question.version.utilization
@@ -93,7 +93,7 @@ _LEAST_OVERHEAD, _MOST_OVERHEAD = 55 * 2**30 // 100, 42 * 2**30 // 10
 ENGINE = Engine(
     "vllm",
     VERSIONS,
-    plan,
+    allocate,
     ("fp16", "bf16", "fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4"),  # CacheDType of config/cache.py, and those of its own
     flags.FLAGS,
     flags.asked,

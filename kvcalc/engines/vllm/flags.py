@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from kvcalc.commands.deployment import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.commands.flags import Flag, Flags, Image, Read, word
 from kvcalc.core import dtypes
-from kvcalc.core.fitting import Share
 from kvcalc.core.model import Attention, Model
-from kvcalc.core.units import parse_integer
+from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.core.weights import loaded_as_fp8
 from kvcalc.engines.base import Asked, model_flag
 from kvcalc.engines.overrides import known, limit, parse_object
@@ -228,7 +227,7 @@ FLAGS = Flags(
         Flag("kv_dtype", ("--kv-cache-dtype",), _kv_dtype),
         Flag("quantization", ("--quantization", "-q"), word),
         Flag("kv_memory", ("--kv-cache-memory-bytes", "--kv-cache-memory"), size),
-        Flag("utilization", ("--gpu-memory-utilization", "--device-memory-utilization"), Share.parse),
+        Flag("utilization", ("--gpu-memory-utilization", "--device-memory-utilization"), Fraction.parse),
         Flag("block_size", ("--block-size",), parse_integer),
         Flag("max_num_seqs", ("--max-num-seqs",), parse_integer),
         Flag("max_num_batched_tokens", ("--max-num-batched-tokens",), size),
@@ -288,25 +287,25 @@ def asked(program: str, read: Read, model: Model) -> Asked:
     """Options of ours, and vLLM's own settings. Without a length, a command takes the model's limit."""
     values = dict(read.values)
     options = {name: values[name] for name in _OPTIONS if name in values}
-    knobs = {name: values[name] for name in _SETTINGS if name in values}
-    draft = _drafted(values, knobs)
+    settings = {name: values[name] for name in _SETTINGS if name in values}
+    draft = _drafted(values, settings)
     if values.get("attention"):
-        knobs.setdefault("backend", values["attention"])
+        settings.setdefault("backend", values["attention"])
     if values.get("connectors") is False:
-        knobs.setdefault("hybrid", False)
+        settings.setdefault("hybrid", False)
     context = _context(values, program, model)
     if context == AUTO:
-        context, knobs["auto_length"] = "max", True
+        context, settings["auto_length"] = "max", True
     if context is not None:
         options["context"] = context
     computed = str(values.get("dtype", "auto")).lower()
     if computed != "auto":
         if computed not in _DTYPES:
             raise KvcalcError(f"--dtype: expected auto or one of {', '.join(_DTYPES)}, got {shown(computed)}")
-        knobs["computed"] = dtypes.COMPUTE[_DTYPES[computed]]
+        settings["computed"] = dtypes.COMPUTE[_DTYPES[computed]]
     kept = str(values.get("kv_dtype", "auto")).lower()
     if kept in PACKED:
-        knobs["packed"] = kept
+        settings["packed"] = kept
     if kept != "auto":
         options["kv_dtype"] = PACKED.get(kept, kept)
     elif computed != "auto" and model.kv_dtype is None:
@@ -315,8 +314,8 @@ def asked(program: str, read: Read, model: Model) -> Asked:
     sequences = values.get("max_num_seqs")
     return Asked(
         options,
-        knobs,
-        utilization=utilization if isinstance(utilization, Share) else None,
+        settings,
+        utilization=utilization if isinstance(utilization, Fraction) else None,
         kv_memory=memory if isinstance(memory, int) else None,
         draft=draft,
         sequences=sequences if isinstance(sequences, int) else None,
@@ -343,7 +342,7 @@ def _shortest(model: Model) -> int | None:
 _OF_MODELS = ("draft_model", "eagle", "eagle3")
 
 
-def _drafted(values: Mapping[str, object], knobs: dict[str, object]) -> str | None:
+def _drafted(values: Mapping[str, object], settings: dict[str, object]) -> str | None:
     """The draft model that is named, for a method that runs its layers. The method and the tokens become settings."""
     stated = values.get("speculation")
     said = {**(stated if isinstance(stated, dict) else {}), **values}
@@ -353,9 +352,9 @@ def _drafted(values: Mapping[str, object], knobs: dict[str, object]) -> str | No
     if not method and isinstance(name, str):  # the order of config/speculative.py
         kinds = {"eagle-": "eagle", "eagle3": "eagle3", "dflash": "dflash", "dspark": "dspark"}
         method = next((kind for part, kind in kinds.items() if part in name.lower()), "draft_model")
-    knobs["method"] = method
+    settings["method"] = method
     if "speculative" in said:
-        knobs["speculative"] = said["speculative"]
+        settings["speculative"] = said["speculative"]
     elif method not in ("ngram", "ngram_gpu", "suffix"):
         raise KvcalcError(
             "--speculative-config: expected num_speculative_tokens in it", "say how many tokens are drafted"

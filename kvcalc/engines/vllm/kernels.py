@@ -37,7 +37,7 @@ def batched_tokens(card: Card | None) -> int:
 
 def first_block(question: Question, attending: list[Attention | Latent]) -> int:
     """Tokens of a block before states have their say (`update_block_size_for_backend`)."""
-    given = question.knobs.get("block_size")
+    given = question.settings.get("block_size")
     if isinstance(given, int):
         if given % LEAST_BLOCK:  # every kernel's list: a multiple of 16, or 32, 64, 128
             raise KvcalcError(f"--block-size: vllm's kernels take multiples of {LEAST_BLOCK}, not {given}")
@@ -48,11 +48,11 @@ def first_block(question: Question, attending: list[Attention | Latent]) -> int:
     indexers = [cache for cache in caches if isinstance(cache, Indexer)]
     if indexers:  # tokens that sparse attention chooses together
         return indexers[0].block or _SPARSE
-    if question.knobs.get("packed") == "ultraquant_4bit":
+    if question.settings.get("packed") == "ultraquant_4bit":
         return 64
     if not any(isinstance(c, Latent) for c in attending):
         return LEAST_BLOCK
-    return _BACKENDS.get(str(question.knobs.get("backend", "")).upper()) or _latent_block(question)
+    return _BACKENDS.get(str(question.settings.get("backend", "")).upper()) or _latent_block(question)
 
 
 def _latent_block(question: Question) -> int:
@@ -73,7 +73,7 @@ def state_kernel(state: Recurrent, question: Question) -> tuple[int, bool]:
     keys of 128. FlashKDA keeps one where the gate is bounded, as Kimi K3's is and Kimi Linear's is not. Triton's
     kernels keep none.
     """
-    generation, knobs = _generation(question.card), question.knobs
+    generation, settings = _generation(question.card), question.settings
     match state.kind:
         case "mamba2":
             return 1, True
@@ -81,10 +81,10 @@ def state_kernel(state: Recurrent, question: Question) -> tuple[int, bool]:
             model_type = question.request.model.model_type or ""
             able = generation == _HOPPER or (generation in (_BLACKWELL, _SMALL_BLACKWELL) and state.k_dim == 128)
             able = able and not model_type.startswith("olmo")
-            return (64, True) if able and knobs.get("gdn_backend", "auto") in ("auto", "flashinfer") else (1, False)
+            return (64, True) if able and settings.get("gdn_backend", "auto") in ("auto", "flashinfer") else (1, False)
         case "kda":
             able = generation in (_HOPPER, _BLACKWELL, _SMALL_BLACKWELL) and state.head_dim == 128
             able = able and question.request.model.gguf == "kimi-k3"
-            return 1, able and knobs.get("kda_backend", "auto") in ("auto", "flashkda")
+            return 1, able and settings.get("kda_backend", "auto") in ("auto", "flashkda")
         case _:
             return 1, False

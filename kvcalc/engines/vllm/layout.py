@@ -79,7 +79,7 @@ def stages_of(question: Question) -> list[int]:
     Where they do not divide, one more for stages from the last but one backwards; or as VLLM_PP_LAYER_PARTITION says.
     """
     layers, pp = len(question.placement.layers), question.request.layout.pp
-    given = question.knobs.get("partition")
+    given = question.settings.get("partition")
     if isinstance(given, tuple):
         if len(given) != pp or sum(given) != layers:
             raise KvcalcError(f"VLLM_PP_LAYER_PARTITION: expected {pp} numbers that add up to {layers}, got {given}")
@@ -107,7 +107,7 @@ def _check_contexts(question: Question) -> None:
 
 def longest(question: Question) -> int | None:
     """Windows that are switched off cut the length to the window (`config/model.py: _get_and_verify_max_len`)."""
-    if question.knobs.get("windows", True):
+    if question.settings.get("windows", True):
         return None
     caches = question.request.model.distinct_caches
     return min((c.span for c in caches if isinstance(c, Attention) and c.reach == "sliding" and c.span), default=None)
@@ -122,13 +122,13 @@ def _without_windows(question: Question) -> Callable[[Cache], Cache]:
     By a flag, by default for chunks until it managed them, and for chunks beside drafts that see the model's hidden
     states. A model without full layers keeps its own.
     """
-    knobs, distinct = question.knobs, question.request.model.distinct_caches
+    settings, distinct = question.settings, question.request.model.distinct_caches
     reaches = {cache.reach for cache in distinct if isinstance(cache, Attention) and cache.kv_heads}
-    if not knobs.get("windows", True):
+    if not settings.get("windows", True):
         return _widen
     assert isinstance(question.version, Version)
-    drafted = bool(knobs.get("speculative")) and str(knobs.get("method", "")) not in _UNSEEING
-    if knobs.get("hybrid", "chunked" not in reaches or (question.version.chunks and not drafted)):
+    drafted = bool(settings.get("speculative")) and str(settings.get("method", "")) not in _UNSEEING
+    if settings.get("hybrid", "chunked" not in reaches or (question.version.chunks and not drafted)):
         return lambda cache: cache
     if "cross" in reaches or any(isinstance(cache, Recurrent | Compressed) for cache in distinct):
         raise KvcalcError(

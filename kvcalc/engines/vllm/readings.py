@@ -33,7 +33,7 @@ def variations(question: Question, run: Run, version: str | None) -> Iterator[Va
 
 def _ways(question: Question, run: Run, version: str | None) -> list[Sequence[_Way]]:
     """What is not stated, with the values that it may have."""
-    knobs, caches = question.knobs, question.request.model.distinct_caches
+    settings, caches = question.settings, question.request.model.distinct_caches
     windows = any(isinstance(c, Attention) and c.reach in ("sliding", "chunked", "cross") for c in caches)
     latents = any(isinstance(c, Latent) for c in caches)
     sparse = any(isinstance(c, Indexer) and c.store for c in caches)
@@ -53,13 +53,13 @@ def _ways(question: Question, run: Run, version: str | None) -> list[Sequence[_W
         (bool(states), {"block_size", "backend"}, [_knob("block_size", 64, "blocks of 64 tokens, as on Intel's GPUs")]),
         (bool(states), {"enable_prefix_caching"},
          [_knob("enable_prefix_caching", on, f"prefix caching {'on' if on else 'off'}") for on in (False, True)]),
-        (bool(states and knobs.get("enable_prefix_caching", True)), {"mamba_cache_mode"},
+        (bool(states and settings.get("enable_prefix_caching", True)), {"mamba_cache_mode"},
          [_knob("mamba_cache_mode", "align", "states kept where prefixes end")]),
         ("deltanet" in states, {"gdn_backend"},
          [_knob("gdn_backend", "triton", "Triton's kernel for the gated delta rule")]),
         (windows, {"hybrid"}, [_knob("hybrid", False, "windows kept in full")]),
     )  # fmt: skip
-    return [ways for matters, stated, ways in table if matters and not stated & set(knobs)]
+    return [ways for matters, stated, ways in table if matters and not stated & set(settings)]
 
 
 def _rows(run: Run) -> list[Version]:
@@ -83,4 +83,4 @@ def _version(row: Version) -> _Way:
 
 
 def _knob(name: str, value: object, words: str) -> _Way:
-    return words, lambda question: question._replace(knobs={**question.knobs, name: value})
+    return words, lambda question: question._replace(settings={**question.settings, name: value})

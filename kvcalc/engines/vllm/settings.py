@@ -20,17 +20,17 @@ _PLAIN_SPARSE = "FLASHINFER_MLA_SPARSE"
 def settings_of(question: Question, version: Version) -> Settings:
     """The settings in force: flags, else the version's and the model's defaults."""
     _check_flags(question, version)
-    request, knobs = question.request, question.knobs
+    request, given = question.request, question.settings
     caches = [cache for placed in question.placement.layers for cache in placed.caches]
     distinct = list(dict.fromkeys(caches))
     states = [c for c in distinct if isinstance(c, Recurrent)]
     attending = [c for c in caches if isinstance(c, Latent) or (isinstance(c, Attention) and c.kv_heads)]
-    speculative, batched = _int(knobs.get("speculative"), 0), _int(knobs.get("max_num_batched_tokens"), 0)
+    speculative, batched = _int(given.get("speculative"), 0), _int(given.get("max_num_batched_tokens"), 0)
     batched = batched or batched_tokens(question.card)
-    computed = knobs.get("computed")
+    computed = given.get("computed")
     computed = computed if isinstance(computed, DType) else request.model.dtype
-    conv = _dtype(knobs.get("mamba_cache_dtype"), computed)
-    packed = str(knobs.get("packed", ""))
+    conv = _dtype(given.get("mamba_cache_dtype"), computed)
+    packed = str(given.get("packed", ""))
     settings = Settings(
         k=request.widths.k,
         v=request.widths.v,
@@ -42,10 +42,10 @@ def settings_of(question: Question, version: Version) -> Settings:
         in_flight=batched * _batches(question, version),
         encoder_budget=batched,
         speculative=speculative,
-        retained=speculative - 1 if not knobs.get("drafted") and min(len(drafts(question)), speculative) > 1 else 0,
+        retained=speculative - 1 if not given.get("drafted") and min(len(drafts(question)), speculative) > 1 else 0,
         dcp=request.layout.dcp,
         state_blocks=1 + speculative,
-        sparse=str(knobs.get("backend", "")).upper() != _PLAIN_SPARSE
+        sparse=str(given.get("backend", "")).upper() != _PLAIN_SPARSE
         and any(isinstance(c, Indexer) and c.store for c in distinct),
         compressed=_compressed(question, version),
         skipped=_skipped(question, packed, states=bool(states)),
@@ -57,12 +57,14 @@ def settings_of(question: Question, version: Version) -> Settings:
 
 def _check_flags(question: Question, version: Version) -> None:
     """Refuse what changes the cache by a rule that is not here."""
-    if _int(question.knobs.get("prefill_context"), 1) > 1 and version.prefill:
+    if _int(question.settings.get("prefill_context"), 1) > 1 and version.prefill:
         raise KvcalcError(
             f"--prefill-context-parallel-size: vllm {version.name} divides the context by it too: no rule here",
             "0.26 or newer does not",
         )
-    if question.knobs.get("replay") and any(isinstance(c, Recurrent) for c in question.request.model.distinct_caches):
+    if question.settings.get("replay") and any(
+        isinstance(c, Recurrent) for c in question.request.model.distinct_caches
+    ):
         raise KvcalcError("--use-replayssm: the rings that it adds to states have no rule here", "leave it out")
 
 
@@ -107,7 +109,7 @@ def _with_states(
 
 def _skipped(question: Question, packed: str, *, states: bool) -> frozenset[str]:
     """Layers that keep the model's dtype: those of the flag, and those that a format leaves by itself."""
-    given = question.knobs.get("skip_layers", ())
+    given = question.settings.get("skip_layers", ())
     assert isinstance(given, tuple)
     layers = len(question.placement.layers)
     return frozenset(given) | formats.boundary_layers(packed, layers, states=states)
@@ -133,7 +135,7 @@ def _batches(question: Question, version: Version) -> int:
     if version.batches is not None:
         return version.batches
     pp = question.request.layout.pp
-    return pp + 1 if question.knobs.get("async_scheduling", True) else pp
+    return pp + 1 if question.settings.get("async_scheduling", True) else pp
 
 
 def _mode(question: Question, version: Version, *, attention: bool) -> str:
@@ -141,7 +143,7 @@ def _mode(question: Question, version: Version, *, attention: bool) -> str:
 
     Models of states alone do not cache prefixes by default.
     """
-    given, cached = question.knobs.get("mamba_cache_mode"), question.knobs.get("enable_prefix_caching")
+    given, cached = question.settings.get("mamba_cache_mode"), question.settings.get("enable_prefix_caching")
     if given not in (None, "align", "none", "all"):
         raise KvcalcError(f"--mamba-cache-mode: expected align or none, got '{given}'")
     on = bool(cached) if cached is not None else version.cached and attention
@@ -160,7 +162,7 @@ _STATED = ("qwen3_5", "nemotron_h")
 
 
 def _state_dtype(question: Question, conv: DType) -> DType:
-    model, given = question.request.model, question.knobs.get("mamba_ssm_cache_dtype")
+    model, given = question.request.model, question.settings.get("mamba_ssm_cache_dtype")
     model_type = model.model_type or ""
     if given not in (None, "auto"):
         return _dtype(given, conv)
@@ -181,14 +183,14 @@ def _int(value: object, default: int) -> int:
 
 def drafts(question: Question) -> tuple[Layer, ...]:
     """The layers that draft tokens, which vLLM lists behind the model's own. Raises KvcalcError for unknown ones."""
-    method = str(question.knobs.get("method", ""))
-    if not question.knobs.get("speculative") or method in ("ngram", "ngram_gpu", "suffix"):
+    method = str(question.settings.get("method", ""))
+    if not question.settings.get("speculative") or method in ("ngram", "ngram_gpu", "suffix"):
         return ()
     if question.request.layout.dcp > 1:
         raise KvcalcError("--dcp: whether drafts are spread too depends on their kind", "leave drafts or --dcp out")
     if method in ("medusa", "mlp_speculator"):  # heads without attention
         return ()
-    if "mtp" in method or method == "" or question.knobs.get("drafted"):
+    if "mtp" in method or method == "" or question.settings.get("drafted"):
         if question.request.model.draft:
             return question.request.model.draft
         raise KvcalcError(
@@ -204,7 +206,7 @@ def drafts(question: Question) -> tuple[Layer, ...]:
 def assumed(question: Question, version: Version, settings: Settings) -> tuple[str, ...]:
     """What was assumed where nothing was said, in words."""
     facts = [f"blocks of {settings.block:,} tokens"]
-    batched = question.knobs.get("max_num_batched_tokens") or batched_tokens(question.card)
+    batched = question.settings.get("max_num_batched_tokens") or batched_tokens(question.card)
     if question.card is None:
         facts.append(f"kernels of an H100 assumed, and {batched:,} batched tokens: --gpu names another card")
     elif question.card.capability is None:

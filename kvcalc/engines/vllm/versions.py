@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from kvcalc.commands.versions import parse
-from kvcalc.core.fitting import Share
+from kvcalc.core.units import Fraction
 
 __all__ = ["VERSIONS", "Version", "dropped", "log"]
 
@@ -22,7 +22,7 @@ class Version(NamedTuple):
     """
 
     name: str
-    utilization: Share
+    utilization: Fraction
     exact_tokens: bool
     batches: int | None
     close: tuple[int, int] | None
@@ -35,7 +35,7 @@ class Version(NamedTuple):
     chunks: bool
 
 
-_90, _92 = Share(9, 10), Share(92, 100)
+_90, _92 = Fraction(9, 10), Fraction(92, 100)
 VERSIONS = (
     Version("0.11.0", _90, False, 1, None, False, False, 2, False, False, False, False),
     Version("0.15.1", _90, False, 1, (5, 4), False, False, 2, False, True, True, True),
