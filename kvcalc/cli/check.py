@@ -13,7 +13,7 @@ from kvcalc.errors import ExitCode, KvcalcError, escape
 from kvcalc.views.document import Value, pick
 
 if TYPE_CHECKING:
-    from kvcalc.logs.checks import Log, Wanted
+    from kvcalc.logs.checks import Log
     from kvcalc.views.report import Report
 
 __all__ = ["app"]
@@ -99,10 +99,10 @@ def _check(log: str, given: o.Given, words: tuple[str, ...]) -> "Log":
         raise KvcalcError(f"{escape(log)}: {error.strerror}") from None
 
 
-def _wanted(given: o.Given, words: tuple[str, ...], version: str | None) -> "Wanted":
-    from kvcalc.logs.checks import Wanted
+def _wanted(given: o.Given, words: tuple[str, ...], version: str | None) -> "LogQuestion":
+    from kvcalc.logs.checks import LogQuestion
 
     model = None if given["model"] is None else load_model(given["model"], assume_dense=given["assume_dense"])
     memory = given["kv_memory"]
     budget = None if memory is None else parse_size(memory, "--kv-memory")
-    return Wanted(model, o.options_of(given), words, version, budget, o.card_of(given)[1])
+    return LogQuestion(model, o.options_of(given), words, version, budget, o.card_of(given)[1])

@@ -35,7 +35,7 @@ def engine_of(model: Model, given: Given) -> NamedEngine | None:
     from kvcalc.launch.command import launch
 
     started = launch(given["engine"], None)
-    stated = started.engine.asked(started.program, started.read, model)
+    stated = started.engine.options_of(started.program, started.read, model)
     return NamedEngine(started, stated.settings, (*started.warnings, *stated.warnings))
 
 
@@ -52,7 +52,7 @@ def _choice(model: Model, given: Given, need: Need, engine: NamedEngine | None, 
         if kv in known:
             packed, name = kv, known[kv]
         if kv == "auto":
-            stated = engine.started.engine.asked(engine.started.program, engine.started.read, model)
+            stated = engine.started.engine.options_of(engine.started.program, engine.started.read, model)
             name = str({**stated.defaults, **stated.options}.get("kv_dtype", "auto"))
     request = ask(model, context=need.context, batch=need.users, kv_dtype=name, encoder_tokens=encoder_of(given))
     if kv == "auto":

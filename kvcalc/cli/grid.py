@@ -17,7 +17,7 @@ from kvcalc.core.sizing import Size
 from kvcalc.core.units import Fraction, parse_integer, parse_size, parse_tokens
 from kvcalc.errors import KvcalcError
 from kvcalc.grid.ranges import Parse, bounded, names, numbers
-from kvcalc.grid.sweep import Cell, Grid, Plane, Setting
+from kvcalc.grid.sweep import Grid, GridCell, Plane, PlaneQuestion
 from kvcalc.views.document import Value
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def grid_of(model: Model, behind: Sequence[str] | None, given: o.Given) -> Swept
         except KvcalcError as error:
             planes.append(_impossible(model, lists, choice, chosen, error))
             continue
-        setting = Setting(size, memory, posed and posed.engine, posed and posed.question)
+        setting = PlaneQuestion(size, memory, posed and posed.engine, posed and posed.question)
         contexts, batches = lists.context or [size.request.context], lists.batch or [size.request.batch]
         named = (*choice[:3], _dtype(choice[3], size.request, lists), size.request.layout.tp)
         formats[choice[2:4]] = named[3]
@@ -210,7 +210,7 @@ def answered(grids: Iterable[Grid]) -> None:
         raise reason
 
 
-def _why(plane: Plane, cell: Cell) -> KvcalcError:
+def _why(plane: Plane, cell: GridCell) -> KvcalcError:
     """The reason of an engine with its hint, of which a row has no place."""
     from kvcalc.engines.base import reserve
 

@@ -16,8 +16,7 @@ from kvcalc.views.document import Value
 
 if TYPE_CHECKING:
     from kvcalc.core.model import Model
-    from kvcalc.engines.base import Asked as Stated
-    from kvcalc.engines.base import Engine, Question, Reservation
+    from kvcalc.engines.base import Engine, EngineOptions, Question, Reservation
     from kvcalc.launch.command import Launch
     from kvcalc.views.report import EnginePart
 
@@ -36,7 +35,7 @@ class Posed(NamedTuple):
 
     engine: "Engine"
     question: "Question"
-    stated: "Stated"
+    stated: "EngineOptions"
     stored: str | None
     at_most: bool
     warnings: tuple[str, ...]
@@ -166,7 +165,7 @@ def pose(model: "Model", given: Given, started: "Launch | None") -> tuple[Size, 
     from kvcalc.engines.base import Question
 
     engine = started.engine
-    stated = engine.asked(started.program, started.read._replace(memory=_memory(given)), model)
+    stated = engine.options_of(started.program, started.read._replace(memory=_memory(given)), model)
     if stated.draft is not None:
         model = replace(model, draft=_draft(stated.draft, given).layers)
         stated = stated._replace(settings={**stated.settings, "drafted": True})
@@ -202,7 +201,7 @@ def _draft(name: str, given: Given) -> "Model":
         ) from None
 
 
-def _block(engine: "Engine", stated: "Stated", given: Given) -> dict[str, int]:
+def _block(engine: "Engine", stated: "EngineOptions", given: Given) -> dict[str, int]:
     """The engine's setting for `--block-size`."""
     text = given.get("block_size")
     if text is None:

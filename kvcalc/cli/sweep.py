@@ -16,7 +16,7 @@ from kvcalc.views.sweep import KEYS, rows, sweep_document, sweep_report
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kvcalc.grid.sweep import Cell, Plane
+    from kvcalc.grid.sweep import Plane
     from kvcalc.views.chart import Chart
     from kvcalc.views.report import Report
     from kvcalc.views.sweep import Form
@@ -77,7 +77,7 @@ def sweep(
 
         return sweep_chart(loaded, grid, answers, option)
 
-    def to_come() -> "Iterator[tuple[Plane, Cell]]":  # rows that scroll by are progress enough
+    def to_come() -> "Iterator[tuple[Plane, GridCell]]":  # rows that scroll by are progress enough
         return grid.answers() if sys.stdout.isatty() else watched(grid.answers(), grid.size)
 
     draw(svg, html, chart, lambda: report("page"), output)

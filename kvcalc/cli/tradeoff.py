@@ -183,7 +183,7 @@ def _rig(card: "Card", request: "Request", used: int, given: o.Given) -> "Rig":
     from kvcalc.core.units import Fraction
     from kvcalc.core.weights import parse, weigh
     from kvcalc.perf.demand import machine_of
-    from kvcalc.perf.roofline import Shares
+    from kvcalc.perf.roofline import Attained
     from kvcalc.perf.tradeoff import Rig
 
     model, tp = request.facts, request.layout.tp
@@ -203,4 +203,4 @@ def _rig(card: "Card", request: "Request", used: int, given: o.Given) -> "Rig":
     }
     total = max(model.parameters or used, used)
     touched = max(1, held * used // total)
-    return Rig(tp, int(machine.bandwidth) * tp, int(machine.flops) * tp, held, touched, Shares(**shares))
+    return Rig(tp, int(machine.bandwidth) * tp, int(machine.flops) * tp, held, touched, Attained(**shares))

@@ -7,7 +7,18 @@ from typing import NamedTuple
 from kvcalc.commands.variables import Open, left_open
 from kvcalc.errors import KvcalcError, escape, shown
 
-__all__ = ["MODEL_KEYS", "Flag", "Flags", "Image", "Read", "full_name", "is_flag", "no_value", "read_flags", "word"]
+__all__ = [
+    "MODEL_KEYS",
+    "Flag",
+    "FlagValues",
+    "Flags",
+    "Image",
+    "full_name",
+    "is_flag",
+    "no_value",
+    "read_flags",
+    "word",
+]
 
 Parse = Callable[[str, str], object]
 
@@ -78,7 +89,7 @@ class Flags(NamedTuple):
     config_last: bool = False
 
 
-class Read(NamedTuple):
+class FlagValues(NamedTuple):
     """What a command line says: values by key, words that belong to no flag, and what was not understood.
 
     `version` is the row of the engine's table that holds, since defaults change; they may depend on `memory` too, the
@@ -93,7 +104,7 @@ class Read(NamedTuple):
     memory: int | None = None
 
 
-def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engine: str) -> Read:
+def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engine: str) -> FlagValues:
     """Read the words that follow a program's name. Raises KvcalcError for a flag whose word is missing or faulty.
 
     The last of two equal flags counts, and a flag more than a variable, as engines have it. A flag that is not known
@@ -127,7 +138,7 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
             values[flag.key] = _value(flag, name, first)
         else:
             raise KvcalcError(f"{name}: expected a value behind it")
-    return Read(values, tuple(others), tuple(warnings), unknown=tuple(unknown))
+    return FlagValues(values, tuple(others), tuple(warnings), unknown=tuple(unknown))
 
 
 def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: bool) -> list[str]:

@@ -8,12 +8,27 @@ from kvcalc.core.dtypes import DType
 from kvcalc.core.request import Request
 from kvcalc.core.sizing import Size
 from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
-from kvcalc.core.weights import Weighed, Weights, weigh
+from kvcalc.core.weights import WeightBytes, Weights, weigh
 from kvcalc.errors import KvcalcError
 
 __all__ = [
-    "Binding", "Budget", "Fit", "Holding", "MemorySplit", "capacity_tokens", "equal_sequences", "fill", "fit",
-    "kv_budget", "longest_context", "most_of", "most_sequences", "room_for", "room_of", "sized", "warnings",
+    "Allocator",
+    "Binding",
+    "Budget",
+    "Fit",
+    "MemorySplit",
+    "capacity_tokens",
+    "equal_sequences",
+    "exact_allocator",
+    "fill",
+    "fit",
+    "kv_budget",
+    "longest_context",
+    "memory_split",
+    "most_of",
+    "most_sequences",
+    "split_memory",
+    "warnings",
 ]  # fmt: skip
 
 Binding = Literal["weights", "kv", "model", "engine"]
@@ -185,7 +200,7 @@ def memory_split(size: Size, budget: Budget) -> MemorySplit:
     return split_memory(whole, layout.tp * layout.pp, budget)
 
 
-def split_memory(whole: Weighed, ways: int, budget: Budget) -> MemorySplit:
+def split_memory(whole: WeightBytes, ways: int, budget: Budget) -> MemorySplit:
     """The same for weights that are known, spread over `ways` GPUs."""
     if budget.vram is None:
         raise KvcalcError("--vram: expected a size, or --kv-memory instead")

@@ -10,7 +10,7 @@ from kvcalc.errors import KvcalcError
 
 __all__ = [
     "Layout",
-    "Placed",
+    "PlacedLayer",
     "Placement",
     "fullest_stage",
     "place",
@@ -35,7 +35,7 @@ class Layout(NamedTuple):
         return self.tp * self.pp * self.dp
 
 
-class Placed(NamedTuple):
+class PlacedLayer(NamedTuple):
     """A layer as one rank holds it."""
 
     position: int
@@ -46,7 +46,7 @@ class Placed(NamedTuple):
 class Placement(NamedTuple):
     """All layers in order, rank-local: one list with stages marked, because engines group over the whole model."""
 
-    layers: tuple[Placed, ...]
+    layers: tuple[PlacedLayer, ...]
     layout: Layout
 
 
@@ -65,7 +65,9 @@ def place(model: Model, layout: Layout) -> Placement:
     local = {layer: tuple(shard(cache, layout) for cache in layer) for layer in model.distinct_layers}
     by_object = {key: local[layer] for key, layer in {id(layer): layer for layer in model.layers}.items()}
     return Placement(
-        tuple(Placed(i, stage_of(i, count, layout.pp), by_object[id(layer)]) for i, layer in enumerate(model.layers)),
+        tuple(
+            PlacedLayer(i, stage_of(i, count, layout.pp), by_object[id(layer)]) for i, layer in enumerate(model.layers)
+        ),
         layout,
     )
 

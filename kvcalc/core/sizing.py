@@ -21,10 +21,10 @@ from kvcalc.core.sharding import Placement, place, rank_bytes
 from kvcalc.core.units import MOST_TOKENS, many
 from kvcalc.errors import KvcalcError
 
-__all__ = ["Group", "Size", "Textbook", "measure", "slope_and_fixed"]
+__all__ = ["CacheGroup", "Size", "Textbook", "measure", "slope_and_fixed"]
 
 
-class Group(NamedTuple):
+class CacheGroup(NamedTuple):
     """All caches of a model that are equal: `copies` of them, and what they hold together for one sequence."""
 
     cache: Cache
@@ -50,7 +50,7 @@ class Size(NamedTuple):
 
     request: Request
     placement: Placement
-    groups: tuple[Group, ...]
+    groups: tuple[CacheGroup, ...]
     slope: Rate
     slope_below: Rate
     slope_past: Rate
@@ -109,12 +109,12 @@ def slope_and_fixed(request: Request) -> tuple[Rate, int]:
     return total_rate(rates), sum(fixed_parts)
 
 
-def _group(cache: Cache, count: int, request: Request) -> Group:
+def _group(cache: Cache, count: int, request: Request) -> CacheGroup:
     tokens, widths, encoder_tokens = request.context, request.widths, request.encoder_tokens
     # A window above the model's limit is never full (Phi-3 128K states one of 262,144 tokens).
     most = max(tokens, request.facts.max_context or MOST_TOKENS)
     below, now, past = (slope(cache, at, widths).times(count) for at in (0, tokens, most))
-    return Group(
+    return CacheGroup(
         cache,
         count,
         now,

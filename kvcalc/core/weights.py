@@ -8,13 +8,13 @@ from kvcalc.core.model import Model
 from kvcalc.core.units import format_count, parse_size
 from kvcalc.errors import KvcalcError
 
-__all__ = ["Weighed", "Weights", "loaded_as_fp8", "parse", "weigh"]
+__all__ = ["WeightBytes", "Weights", "loaded_as_fp8", "parse", "weigh"]
 
 # What the user says of the weights: the preset's word, none to count, a size of the whole model, or a format.
 Weights = Literal["auto", "none"] | int | DType
 
 
-class Weighed(NamedTuple):
+class WeightBytes(NamedTuple):
     """Bytes of a whole model and how they are known; `rough` where parts stored in another format are not counted."""
 
     bytes: int
@@ -35,19 +35,19 @@ def parse(text: str, what: str) -> Weights:
             return dtypes.find(text, dtypes.WEIGHTS, what)
 
 
-def weigh(model: Model, weights: Weights, loaded: DType | None = None) -> Weighed:
+def weigh(model: Model, weights: Weights, loaded: DType | None = None) -> WeightBytes:
     """The weights of the whole model: measured where the preset knows, else parameters x the storage dtype.
 
     `loaded`: what the published weights are packed into as they are loaded.
     """
     if weights == "none":
-        return Weighed(0, "--weights none: not counted")
+        return WeightBytes(0, "--weights none: not counted")
     if isinstance(weights, int):
-        return Weighed(weights, "as given")
+        return WeightBytes(weights, "as given")
     rough = False
     if weights == "auto":
         if model.weights_bytes is not None and loaded is None:
-            return Weighed(model.weights_bytes, "measured from the checkpoint's tensors")
+            return WeightBytes(model.weights_bytes, "measured from the checkpoint's tensors")
         weights = loaded or model.weights_dtype or model.dtype
         rough = weights != model.dtype
     if model.parameters is None:
@@ -58,7 +58,7 @@ def weigh(model: Model, weights: Weights, loaded: DType | None = None) -> Weighe
         )
     assert isinstance(weights, DType)
     source = f"{format_count(model.parameters)} parameters x {weights.bits} bits ({weights.name})"
-    return Weighed(dtypes.packed_bytes(weights, model.parameters), source, rough)
+    return WeightBytes(dtypes.packed_bytes(weights, model.parameters), source, rough)
 
 
 def loaded_as_fp8(model: Model) -> DType | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from kvcalc.commands.deployment import Start
-from kvcalc.commands.flags import Flags, Read
+from kvcalc.commands.flags import Flags, FlagValues
 from kvcalc.commands.versions import Version
 from kvcalc.core.card import Card
 from kvcalc.core.dtypes import DType
@@ -22,8 +22,20 @@ from kvcalc.core.units import Fraction
 from kvcalc.errors import KvcalcError
 
 __all__ = [
-    "Asked", "Capacity", "Charge", "Difference", "Engine", "Held", "Plan", "Question", "Reservation", "Rule",
-    "Step", "held", "holding", "reserve",
+    "Allocation",
+    "Capacity",
+    "Charge",
+    "Difference",
+    "Engine",
+    "EngineOptions",
+    "Question",
+    "Reservation",
+    "Rule",
+    "StageCaches",
+    "Step",
+    "allocator_of",
+    "reserve",
+    "stage_caches",
 ]  # fmt: skip
 
 
@@ -104,7 +116,7 @@ class Allocation(NamedTuple):
         return self.needed <= budget if self.holds is None else self.holds(budget)
 
 
-Group: TypeAlias = tuple[int, Cache, Cache, int]  # stage, one rank's part of a cache, the whole cache, copies
+PlacedCaches: TypeAlias = tuple[int, Cache, Cache, int]  # stage, one rank's part of a cache, the whole cache, copies
 
 
 class Question(NamedTuple):
@@ -117,7 +129,7 @@ class Question(NamedTuple):
     placement: Placement
     version: Version
     settings: Mapping[str, object] = {}
-    groups: tuple[Group, ...] = ()
+    groups: tuple[PlacedCaches, ...] = ()
     card: Card | None = None
     kept: dict[str, Any] | None = None
 
@@ -136,7 +148,7 @@ class Question(NamedTuple):
         return self._replace(request=self.request._replace(batch=batch, context=tokens))
 
 
-class Asked(NamedTuple):
+class EngineOptions(NamedTuple):
     """What an engine's flags say: options of ours under the names of `request.ask`, and the engine's own settings.
 
     `defaults` are options too, which hold where nobody says another; so do `sequences`, those of one replica.
@@ -156,7 +168,7 @@ class Asked(NamedTuple):
     loaded: DType | None = None
 
 
-def model_flag(program: str, read: Read) -> str | None:  # noqa: ARG001 - one signature for all engines
+def model_flag(program: str, read: FlagValues) -> str | None:  # noqa: ARG001 - one signature for all engines
     """The model that the flag with the key `model` names."""
     model = read.values.get("model")
     return model if isinstance(model, str) else None
@@ -167,7 +179,7 @@ def whole(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - one sign
     return Fraction(1, 1)
 
 
-def as_published(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG001 - one signature for all
+def as_published(program: str, read: FlagValues, model: Model) -> str | None:  # noqa: ARG001 - one signature for all
     """The weights are those of the published checkpoint."""
     return None
 
@@ -175,7 +187,7 @@ def as_published(program: str, read: Read, model: Model) -> str | None:  # noqa:
 class Engine(NamedTuple):
     """One engine: everything that the command line, the answers and the documentation need to know of it.
 
-    `formats` are the KV dtypes that it has, by our names. `asked` turns what its command line says into options and
+    `formats` are the KV dtypes that it has, by our names. `options_of` turns what its command line says into options and
     settings; it takes the program ("" for flags alone) and needs the model, whose limit may be a default. `model_of`
     finds the model that a command names; `named` turns an engine's own name for it into one of the presets' names, or
     whatever MODEL may be. `most_sequences` is what one instance can hold. `utilization` is the share of a GPU's memory
@@ -196,8 +208,8 @@ class Engine(NamedTuple):
     allocate: Callable[[Question], Allocation]
     formats: tuple[str, ...]
     flags: Flags
-    asked: Callable[[str, Read, Model], Asked]
-    model_of: Callable[[str, Read], str | None] = model_flag
+    options_of: Callable[[str, FlagValues, Model], EngineOptions]
+    model_of: Callable[[str, FlagValues], str | None] = model_flag
     most_sequences: int | None = None
     utilization: Callable[[Question, int], Fraction] = whole
     overhead: tuple[int, int] | None = None
@@ -205,7 +217,7 @@ class Engine(NamedTuple):
     named: Callable[[str, Sequence[str]], str] | None = None
     newest: str | None = None
     of_free: bool = False
-    stored: Callable[[str, Read, Model], str | None] = as_published
+    stored: Callable[[str, FlagValues, Model], str | None] = as_published
     one_format: bool = False
     block: str | None = None
     start: Callable[[Start], tuple[str, ...]] | None = None
@@ -215,7 +227,7 @@ class Engine(NamedTuple):
     vendors: tuple[str, ...] = ()
 
 
-class Held(NamedTuple):
+class StageCaches(NamedTuple):
     """`copies` equal caches of one stage. `cache` is one rank's part of `whole`; `exact`: bytes of all sequences."""
 
     stage: int
@@ -225,11 +237,11 @@ class Held(NamedTuple):
     exact: int
 
 
-def held(question: Question) -> list[Held]:
+def stage_caches(question: Question) -> list[StageCaches]:
     """The caches of one replica, equal ones together, in order of first occurrence."""
     request = question.request
     return [
-        Held(
+        StageCaches(
             stage,
             cache,
             whole,
@@ -240,7 +252,7 @@ def held(question: Question) -> list[Held]:
     ]
 
 
-def _groups(question: Question) -> tuple[Group, ...]:
+def _groups(question: Question) -> tuple[PlacedCaches, ...]:
     counts: Counter[tuple[int, Cache, Cache]] = Counter()
     for placed, layer in zip(question.placement.layers, question.request.model.layers, strict=True):
         for cache, whole in zip(placed.caches, layer, strict=True):

@@ -14,14 +14,14 @@ from kvcalc.engines.base import Engine, Question
 __all__ = [
     "GIB",
     "MIB",
+    "EngineLog",
     "Expected",
-    "Found",
     "Line",
+    "LogFacts",
     "LogForm",
+    "MatchedLine",
     "Printed",
-    "Run",
-    "Said",
-    "Spoken",
+    "StartLog",
     "Variation",
     "digits",
     "key_values",
@@ -93,7 +93,7 @@ def line(mark: str, pattern: str, kind: Kind = "fact", keys: tuple[str, ...] = (
     return Line(mark, re.compile(pattern, re.ASCII), kind, keys)
 
 
-class Found(NamedTuple):
+class MatchedLine(NamedTuple):
     """A line of a log that matched, with what it says. `stream` tells replicas apart, `rank` the workers of one."""
 
     number: int
@@ -106,14 +106,14 @@ class Found(NamedTuple):
         return digits(self.says.get(name), places)
 
 
-class Run(NamedTuple):
+class StartLog(NamedTuple):
     """All that one start of an engine left in a log. `giga`: what a GB or GiB in it is taken for.
 
     `budget`: bytes that each GPU had for the cache, where somebody knows them better than the log.
     """
 
     engine: Engine
-    found: tuple[Found, ...]
+    found: tuple[MatchedLine, ...]
     giga: int = GIB
     budget: int | None = None
 
@@ -126,7 +126,7 @@ class Run(NamedTuple):
         return next((each.says[name] for each in self.found if name in each.says), None)
 
 
-class Said(NamedTuple):
+class LogFacts(NamedTuple):
     """What a run's log says of the question: names for the model, best first, the version, words of a command line and
     the variables in front of it.
 
@@ -173,7 +173,7 @@ class Variation(NamedTuple):
     open: bool
 
 
-def _no_variations(question: Question, run: Run, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
+def _no_variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
     return iter(())
 
 
@@ -185,14 +185,14 @@ class LogForm(NamedTuple):
     """
 
     lines: tuple[Line, ...]
-    said: Callable[[Run], Said]
-    expect: Callable[[Question, Run], Iterator[Expected]]
-    variations: Callable[[Question, Run, str | None], Iterator[Variation]] = _no_variations
-    claims: Callable[[Sequence[Found]], bool] = lambda found: True  # noqa: ARG005
+    said: Callable[[StartLog], LogFacts]
+    expect: Callable[[Question, StartLog], Iterator[Expected]]
+    variations: Callable[[Question, StartLog, str | None], Iterator[Variation]] = _no_variations
+    claims: Callable[[Sequence[MatchedLine]], bool] = lambda found: True  # noqa: ARG005
     pooled: bool = True
 
 
-class Spoken(NamedTuple):
+class EngineLog(NamedTuple):
     """An engine and how its start-up reads."""
 
     engine: Engine

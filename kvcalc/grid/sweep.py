@@ -23,12 +23,12 @@ from kvcalc.core.units import ceil_div
 from kvcalc.engines.base import Engine, Question, allocator_of, reserve
 from kvcalc.errors import KvcalcError
 
-__all__ = ["AXES", "Cell", "Grid", "Plane", "Setting", "longest"]
+__all__ = ["AXES", "Grid", "GridCell", "Plane", "PlaneQuestion", "longest"]
 
 AXES = ("gpu", "weights", "engine", "kv_dtype", "tp", "context", "batch")  # as rows are ordered: the last changes first
 
 
-class Setting(NamedTuple):
+class PlaneQuestion(NamedTuple):
     """A question without its context and batch: `size` has one of each, any. `room` is None without a budget.
 
     `question` is the one put to an engine, where one is named.
@@ -40,7 +40,7 @@ class Setting(NamedTuple):
     question: Question | None = None
 
 
-class Cell(NamedTuple):
+class GridCell(NamedTuple):
     """One answer. What was not asked is None, and all of it where the question was `refused`, which says why."""
 
     context: int
@@ -69,15 +69,15 @@ class Plane(NamedTuple):
     names: tuple[str | int | None, ...]
     contexts: tuple[int, ...]
     batches: tuple[int, ...]
-    setting: Setting | None
+    setting: PlaneQuestion | None
     error: KvcalcError | None = None
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self) -> Iterator[GridCell]:
         """The answers, context by context, all batches of one after the other."""
         setting = self.setting
         if setting is None:
             why = "" if self.error is None else self.error.message
-            yield from (Cell(context, batch, refused=why) for context in self.contexts for batch in self.batches)
+            yield from (GridCell(context, batch, refused=why) for context in self.contexts for batch in self.batches)
             return
         column_of = _Columns(setting.size)
         for context in self.contexts:
@@ -93,7 +93,7 @@ class Grid(NamedTuple):
 
     planes: tuple[Plane, ...]
 
-    def answers(self) -> Iterator[tuple[Plane, Cell]]:
+    def answers(self) -> Iterator[tuple[Plane, GridCell]]:
         """Every cell, worked out as it is reached."""
         return ((plane, cell) for plane in self.planes for cell in plane.cells())
 
@@ -158,7 +158,7 @@ class _Columns:
         return self.slopes[full]
 
 
-def longest(setting: Setting, context: int, batch: int) -> int | None:
+def longest(setting: PlaneQuestion, context: int, batch: int) -> int | None:
     """The longest context that fits at a batch; None without a budget, and where nothing limits it."""
     if setting.memory is None:
         return None
@@ -169,7 +169,7 @@ def longest(setting: Setting, context: int, batch: int) -> int | None:
     return longest_context(setting.memory, held, request)[0]
 
 
-def _exact(setting: Setting, column: _Column, batches: Sequence[int]) -> Iterator[Cell]:
+def _exact(setting: PlaneQuestion, column: _Column, batches: Sequence[int]) -> Iterator[GridCell]:
     context, per_token, per_sequence, per_gpu, textbook = column
     dp, memory = setting.size.request.layout.dp, setting.memory
     budget = most = tokens = None
@@ -180,7 +180,7 @@ def _exact(setting: Setting, column: _Column, batches: Sequence[int]) -> Iterato
         most, tokens = (None if number is None else number * dp for number in (sequences, capacity))
     for batch in batches:
         on_gpu = per_gpu * ceil_div(batch, dp)
-        yield Cell(
+        yield GridCell(
             context,
             batch,
             per_token,
@@ -199,8 +199,8 @@ def _exact(setting: Setting, column: _Column, batches: Sequence[int]) -> Iterato
 
 
 def _reserved(
-    setting: Setting, engine: Engine, question: Question, column: _Column, batches: Sequence[int]
-) -> Iterator[Cell]:
+    setting: PlaneQuestion, engine: Engine, question: Question, column: _Column, batches: Sequence[int]
+) -> Iterator[GridCell]:
     """An engine has no rule for all batches alike, and is asked for each; how many fit, where that may be another."""
     dp, context, memory = setting.size.request.layout.dp, column.context, setting.memory
     limits: dict[int | None, tuple[int | None, Binding]] = {}
@@ -209,7 +209,7 @@ def _reserved(
         try:
             reservation = reserve(engine, asked)
         except KvcalcError as error:
-            yield Cell(context, exact.batch, refused=error.message)
+            yield GridCell(context, exact.batch, refused=error.message)
             continue
         cell = exact._replace(
             reserved_bytes_total=reservation.reserved_total, reserved_bytes_per_gpu=reservation.reserved_per_gpu

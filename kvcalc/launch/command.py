@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kvcalc.commands.flags import Flags, Read, no_value, read_flags
+from kvcalc.commands.flags import Flags, FlagValues, no_value, read_flags
 from kvcalc.commands.shell import Command
 from kvcalc.commands.variables import expand, left_open
 from kvcalc.commands.versions import Version, pick, unread
 from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError, escape, shown
-from kvcalc.launch.programs import Started, assignments, find
+from kvcalc.launch.programs import EngineProgram, assignments, find
 from kvcalc.launch.registry import all_engines, engine_called
 from kvcalc.library.index import entries, in_name
 
@@ -29,7 +29,7 @@ class Launch(NamedTuple):
     version: Version
     version_asked: str | None
     program: str
-    read: Read
+    read: FlagValues
     warnings: tuple[str, ...]
     begins: str = ""
 
@@ -114,7 +114,7 @@ def _respelled(words: list[str], flags: Flags, *, here: bool) -> tuple[list[str]
     return joined(words, flags), unread_files
 
 
-def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None) -> Started:
+def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None) -> EngineProgram:
     """The engine that words start; with a stated engine, they may be its flags alone."""
     alone = stated is not None and (not command.words or command.words[0].startswith("-"))
     found = [] if alone else _servers(find(command, among, strict=False))
@@ -139,7 +139,7 @@ def _refuse_others(commands: Iterable[Command], stated: Engine, where: str) -> N
         )
 
 
-def _flags_alone(engine: Engine, command: Command) -> Started:
+def _flags_alone(engine: Engine, command: Command) -> EngineProgram:
     """Flags without a program, behind the variables in front. `num_beams=4` is an argument in Python's spelling, unless
     the engine knows a setting of that name: other variables have capitals.
     """
@@ -147,12 +147,12 @@ def _flags_alone(engine: Engine, command: Command) -> Started:
     arguments = [name for name in command.env if not name.isupper() and name not in known]
     words = (*(f"{name}={command.env[name]}" for name in arguments), *command.words)
     env = {name: value for name, value in command.env.items() if name not in arguments}
-    return Started(engine, "", words, env, unread=command.unread)
+    return EngineProgram(engine, "", words, env, unread=command.unread)
 
 
 def _in_text(
     content: bytes, env: Mapping[str, str], names: Sequence[str], among: Sequence[Engine], stated: Engine | None
-) -> Started:
+) -> EngineProgram:
     """The one command of an engine in a text, or the one that is named."""
     from kvcalc.commands.manifests import read
 
@@ -171,9 +171,9 @@ def _in_text(
     raise KvcalcError(f"{_TEXT}: no command of an engine{of} is found in this {form}", _such_as())
 
 
-def _servers(commands: Iterable[Started]) -> list[Started]:
+def _servers(commands: Iterable[EngineProgram]) -> list[EngineProgram]:
     """The commands that differ. Of a server and its one client, the client with what the server is started with."""
-    differing: dict[object, Started] = {}
+    differing: dict[object, EngineProgram] = {}
     for one in commands:
         differing.setdefault((one.engine.name, one.program, one.words, frozenset(one.env.items())), one)
     found = list(differing.values())
@@ -184,7 +184,7 @@ def _servers(commands: Iterable[Started]) -> list[Started]:
     return found
 
 
-def _only(found: Sequence[Started], where: str) -> Started:
+def _only(found: Sequence[EngineProgram], where: str) -> EngineProgram:
     """The one command. Raises KvcalcError for several, with the names to choose from."""
     if len(found) == 1:
         return found[0]
@@ -195,7 +195,7 @@ def _only(found: Sequence[Started], where: str) -> Started:
     raise KvcalcError(f"{where}: expected one command of an engine, got {', '.join(listed)}{more}", way_out)
 
 
-def _tagged(started: Started) -> str | None:
+def _tagged(started: EngineProgram) -> str | None:
     """The version that an image's tag says, where the engine has such versions."""
     builds = started.engine.versions[-1].name.startswith("b")
     return started.version if started.version and started.version.startswith("b") == builds else None

@@ -9,7 +9,7 @@ from kvcalc.commands.shell import ASSIGNMENT, Command, read
 from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError
 
-__all__ = ["Started", "assignments", "find"]
+__all__ = ["EngineProgram", "assignments", "find"]
 
 # What runs the command behind it: without words of its own that are no options, or with one, such as a host.
 _PLAIN = """
@@ -30,7 +30,7 @@ _VERSION = re.compile(r"v?\d+(?:\.\d+){1,3}(?:\.?(?:post|rc)\d+)?|b\d{3,6}", re.
 _DEEPEST = 4  # bash -c "ssh host 'bash -c ...'"
 
 
-class Started(NamedTuple):
+class EngineProgram(NamedTuple):
     """An engine's program, the words behind it and the variables in front. `version` is what an image's tag says.
 
     `name`: where the command stands in its text; `unread`: where more of its variables do.
@@ -56,7 +56,7 @@ def assignments(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     return env, []
 
 
-def find(command: Command, engines: Sequence[Engine], *, strict: bool, depth: int = 0) -> Iterator[Started]:
+def find(command: Command, engines: Sequence[Engine], *, strict: bool, depth: int = 0) -> Iterator[EngineProgram]:
     """The engines that a command starts: one, or those of a text within it.
 
     `strict`: only behind words that are known to run others, as it must be where most commands start no engine.
@@ -68,7 +68,7 @@ def find(command: Command, engines: Sequence[Engine], *, strict: bool, depth: in
         yield started._replace(version=known[2]) if known and tagged else started
 
 
-def _found(command: Command, engines: Sequence[Engine], *, strict: bool, depth: int) -> Iterator[Started]:
+def _found(command: Command, engines: Sequence[Engine], *, strict: bool, depth: int) -> Iterator[EngineProgram]:
     words = command.words
     if command.image:
         yield from _in_container(command, engines, depth)
@@ -84,7 +84,7 @@ def _found(command: Command, engines: Sequence[Engine], *, strict: bool, depth: 
         if found:
             program, engine = found
             behind = tuple(words[i + len(program) :])
-            yield Started(engine, " ".join(program), behind, env, command.name, unread=command.unread)
+            yield EngineProgram(engine, " ".join(program), behind, env, command.name, unread=command.unread)
         elif contained:
             yield from find(
                 contained._replace(env=env, name=command.name, unread=command.unread), engines, strict=True, depth=depth
@@ -98,7 +98,7 @@ def _found(command: Command, engines: Sequence[Engine], *, strict: bool, depth: 
             yield from find(own, engines, strict=True, depth=depth + 1)
 
 
-def _in_container(command: Command, engines: Sequence[Engine], depth: int) -> Iterator[Started]:
+def _in_container(command: Command, engines: Sequence[Engine], depth: int) -> Iterator[EngineProgram]:
     """What an image starts: a program that the words bring with them, else its entrypoint with the words."""
     inner = command._replace(image="")
     brought = list(find(inner, engines, strict=True, depth=depth))

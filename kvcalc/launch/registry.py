@@ -6,7 +6,7 @@ from importlib import import_module
 
 from kvcalc import engines
 from kvcalc.engines.base import Engine
-from kvcalc.engines.log_form import Spoken
+from kvcalc.engines.log_form import EngineLog
 from kvcalc.errors import KvcalcError, nearest, shown
 
 __all__ = ["all_engines", "engine_called", "log_forms"]
@@ -28,14 +28,14 @@ def engine_called(name: str) -> Engine:
     raise KvcalcError(f"--engine: expected the name of an engine, got {shown(name)}", hint)
 
 
-def log_forms(name: str | None) -> list[Spoken]:
+def log_forms(name: str | None) -> list[EngineLog]:
     """The engines whose logs can be read, or the named one of them. Raises KvcalcError for a name that is not known."""
     wanted = [engine_called(name)] if name else all_engines()
     found = []
     for engine in wanted:
         package = _package_of(engine.name)
         if any(os.path.exists(os.path.join(folder, package, "log.py")) for folder in engines.__path__):
-            found.append(Spoken(engine, import_module(f"{engines.__name__}.{package}.log").FORM))
+            found.append(EngineLog(engine, import_module(f"{engines.__name__}.{package}.log").FORM))
     if name and not found:
         raise KvcalcError(f"--engine: no log of {wanted[0].name} can be read")
     return found

@@ -7,7 +7,7 @@ from kvcalc.commands.flags import read_flags
 from kvcalc.commands.versions import parse, pick
 from kvcalc.core.card import Card
 from kvcalc.core.model import Model
-from kvcalc.engines.log_form import Run, Said, Spoken
+from kvcalc.engines.log_form import EngineLog, LogFacts, StartLog
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.library import loader
 from kvcalc.logs.compare import Checked, check
@@ -16,13 +16,13 @@ from kvcalc.logs.runs import marks_of, runs_of
 from kvcalc.logs.text import marked_lines
 from kvcalc.preset.mapping import model_from_preset
 
-__all__ = ["Log", "Wanted", "check_log"]
+__all__ = ["Log", "LogQuestion", "check_log"]
 
 _MOST_MODELS = 64  # looked up for one log
 _MOST_REFUSED = 10  # starts that are told of one by one
 
 
-class Wanted(NamedTuple):
+class LogQuestion(NamedTuple):
     """What the asker knows better than the log: a model, options of `request.ask`, flags, a version, the memory and the
     card.
     """
@@ -75,7 +75,7 @@ def _named(names: tuple[str, ...]) -> tuple[Model, str | None]:
     raise KvcalcError("the log does not name the model", "say which it is: --model MODEL")
 
 
-def check_log(stream: BinaryIO, spoken: Sequence[Spoken], wanted: Wanted, file: str) -> Log:
+def check_log(stream: BinaryIO, spoken: Sequence[EngineLog], wanted: LogQuestion, file: str) -> Log:
     """Read a log and check it. Raises KvcalcError where nothing in it can be compared."""
     reading = runs_of(marked_lines(stream, marks_of(spoken), file), spoken)
     warnings = ["the log has more such lines than one of an engine has: the first of them were read"] * reading.cut
@@ -100,7 +100,7 @@ def check_log(stream: BinaryIO, spoken: Sequence[Spoken], wanted: Wanted, file: 
     return Log(tuple(checked), tuple(dict.fromkeys(warnings)))
 
 
-def _seen(run: Run, names: Iterable[str]) -> bool:
+def _seen(run: StartLog, names: Iterable[str]) -> bool:
     return any(name in each.says for each in run.found for name in names)
 
 
@@ -110,7 +110,7 @@ def _excused(checked: Checked) -> bool:
 
 
 def _nothing(
-    spoken: Sequence[Spoken], checked: Sequence[Checked], refused: Sequence[tuple[Run, KvcalcError]], file: str
+    spoken: Sequence[EngineLog], checked: Sequence[Checked], refused: Sequence[tuple[StartLog, KvcalcError]], file: str
 ) -> None:
     """Say in one line why nothing can be compared."""
     if refused:
@@ -126,7 +126,7 @@ def _nothing(
     )
 
 
-def _check(spoken: Spoken, run: Run, wanted: Wanted, names: _Names) -> tuple[Checked, list[str]]:
+def _check(spoken: EngineLog, run: StartLog, wanted: LogQuestion, names: _Names) -> tuple[Checked, list[str]]:
     """One start: the log says what it is about, unless the asker does."""
     said, engine, notes = spoken.form.said(run), run.engine, []
     model = wanted.model
@@ -136,7 +136,7 @@ def _check(spoken: Spoken, run: Run, wanted: Wanted, names: _Names) -> tuple[Che
     version = wanted.version or _version(said)
     read = read_flags([*said.words, *wanted.words], engine.flags, said.env, engine.name)
     read = read._replace(version=pick(engine.versions, version or said.rules, engine.name)[0])
-    stated = engine.asked("", read, model)
+    stated = engine.options_of("", read, model)
     options = {name: value for name, value in stated.options.items() if not _overruled(name, wanted.options)}
     options |= wanted.options
     if "context" not in options:
@@ -154,7 +154,7 @@ def _overruled(name: str, options: Mapping[str, Any]) -> bool:
     return name in options or (name in formats and any(each in options for each in formats))
 
 
-def _version(said: Said) -> str | None:
+def _version(said: LogFacts) -> str | None:
     """The version that the log names; builds from source that do not know theirs say 0.1."""
     if said.version is None:
         return None
@@ -165,7 +165,7 @@ def _version(said: Said) -> str | None:
     return None if numbers[:2] in ((0, 0), (0, 1)) else said.version
 
 
-def _model(said: Said, names: _Names) -> tuple[Model, str | None]:
+def _model(said: LogFacts, names: _Names) -> tuple[Model, str | None]:
     """The model whose metadata the log lists, or the preset that its name means. Raises KvcalcError."""
     model = None if said.metadata is None else _of_metadata(said.metadata)
     return names.model(said.models) if model is None else (model, None)

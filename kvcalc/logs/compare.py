@@ -14,7 +14,7 @@ from kvcalc.core.model import Model
 from kvcalc.core.request import Request, ask
 from kvcalc.core.sizing import measure
 from kvcalc.engines.base import Engine, Question
-from kvcalc.engines.log_form import Expected, LogForm, Run, Said, Variation
+from kvcalc.engines.log_form import Expected, LogFacts, LogForm, StartLog, Variation
 from kvcalc.errors import KvcalcError
 
 __all__ = ["Checked", "Compared", "Verdict", "check", "overall"]
@@ -82,9 +82,9 @@ class _Asking(NamedTuple):
 
 
 def check(
-    run: Run,
+    run: StartLog,
     form: LogForm,
-    said: Said,
+    said: LogFacts,
     model: Model,
     stated: Mapping[str, Any],
     settings: Mapping[str, object],
@@ -125,7 +125,7 @@ def _raise(error: KvcalcError) -> NoReturn:
     raise error
 
 
-def _under_a_rule(plain: Checked, readings: Sequence[Variation], run: Run, form: LogForm) -> Checked | None:
+def _under_a_rule(plain: Checked, readings: Sequence[Variation], run: StartLog, form: LogForm) -> Checked | None:
     """The first reading that there is a rule for, where the plainest has none."""
     for each in readings:
         try:
@@ -137,7 +137,7 @@ def _under_a_rule(plain: Checked, readings: Sequence[Variation], run: Run, form:
     return None
 
 
-def _try(question: Question, run: Run, form: LogForm) -> tuple[Compared, ...] | None:
+def _try(question: Question, run: StartLog, form: LogForm) -> tuple[Compared, ...] | None:
     """The comparison under another reading, if all agrees there; the first contradiction is enough to know."""
     compared: list[Compared] = []
     try:
@@ -150,7 +150,7 @@ def _try(question: Question, run: Run, form: LogForm) -> tuple[Compared, ...] | 
     return tuple(compared) if overall(compared) == "match" else None
 
 
-def _compare(question: Question, run: Run, form: LogForm) -> tuple[Compared, ...]:
+def _compare(question: Question, run: StartLog, form: LogForm) -> tuple[Compared, ...]:
     return tuple(_judge(each) for each in form.expect(question, run))
 
 
@@ -168,13 +168,13 @@ def _judge(expected: Expected) -> Compared:
 
 
 def _explanations(
-    asking: _Asking, run: Run, form: LogForm, closed: Sequence[Variation], version: str | None
+    asking: _Asking, run: StartLog, form: LogForm, closed: Sequence[Variation], version: str | None
 ) -> list[str]:
     """The usual misunderstandings under which all numbers would agree, alone or with what the log leaves open."""
     return list(_plain(asking, run, form, closed)) or list(islice(_combined(asking, run, form, version), 1))
 
 
-def _plain(asking: _Asking, run: Run, form: LogForm, closed: Sequence[Variation]) -> Iterator[str]:
+def _plain(asking: _Asking, run: StartLog, form: LogForm, closed: Sequence[Variation]) -> Iterator[str]:
     if _try(asking.question, run._replace(giga=10**9), form):
         yield "sizes in GB of 10^9 bytes, and not in GiB"
     for words, question in _changes(asking):
@@ -184,7 +184,7 @@ def _plain(asking: _Asking, run: Run, form: LogForm, closed: Sequence[Variation]
     yield from islice((each.words for each in closed if _try(each.question, run, form)), 1)
 
 
-def _combined(asking: _Asking, run: Run, form: LogForm, version: str | None) -> Iterator[str]:
+def _combined(asking: _Asking, run: StartLog, form: LogForm, version: str | None) -> Iterator[str]:
     for words, question in _changes(asking):
         for each in islice(form.variations(question, run, version), _MOST_BESIDE):
             if each.open and _try(each.question, run, form):

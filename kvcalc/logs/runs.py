@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kvcalc.engines.log_form import Found, Line, Run, Spoken, key_values
+from kvcalc.engines.log_form import EngineLog, Line, MatchedLine, StartLog, key_values
 from kvcalc.logs.text import MOST_LINES, MarkedLine, Marks
 
 __all__ = ["Reading", "marks_of", "runs_of"]
@@ -24,11 +24,11 @@ _MODELS = ("model", "model_path")
 class Reading(NamedTuple):
     """A log: the starts of engines in it, in order, and whether there was more than is read."""
 
-    runs: tuple[tuple[Spoken, Run], ...]
+    runs: tuple[tuple[EngineLog, StartLog], ...]
     cut: bool
 
 
-def marks_of(spoken: Sequence[Spoken]) -> Marks:
+def marks_of(spoken: Sequence[EngineLog]) -> Marks:
     """What to look for, each mark once, and none that holds another one."""
     lines = [line for each in spoken for line in each.form.lines]
     kinds: list[list[str]] = []
@@ -41,9 +41,9 @@ def marks_of(spoken: Sequence[Spoken]) -> Marks:
     return Marks(*kinds)
 
 
-def runs_of(lines: Iterable[MarkedLine], spoken: Sequence[Spoken]) -> Reading:
+def runs_of(lines: Iterable[MarkedLine], spoken: Sequence[EngineLog]) -> Reading:
     """The starts of engines that lines with marks tell of."""
-    runs: list[tuple[Spoken, list[Found]]] = []
+    runs: list[tuple[EngineLog, list[MatchedLine]]] = []
     opened: dict[tuple[str, str], _Open] = {}  # by engine and source, and the last one of each engine
     read = kept = 0
     for marked in lines:
@@ -66,35 +66,35 @@ def runs_of(lines: Iterable[MarkedLine], spoken: Sequence[Spoken]) -> Reading:
             run.add(here)
         if kept >= MOST_FOUND:
             break
-    claimed = [(each, Run(each.engine, tuple(found))) for each, found in runs if each.form.claims(found)]
+    claimed = [(each, StartLog(each.engine, tuple(found))) for each, found in runs if each.form.claims(found)]
     if len(spoken) == 1:  # whoever names an engine knows better
-        claimed = [(each, Run(each.engine, tuple(found))) for each, found in runs]
+        claimed = [(each, StartLog(each.engine, tuple(found))) for each, found in runs]
     return Reading(tuple(claimed), cut=kept >= MOST_FOUND or read >= MOST_LINES)
 
 
 class _Open:
     """A run that is still being read."""
 
-    def __init__(self, lasting: list[Found]) -> None:
+    def __init__(self, lasting: list[MatchedLine]) -> None:
         self.found = [*lasting]
         self.lasting = lasting
         self.counted = False
         self.models: dict[Line, str] = {}
 
-    def add(self, here: Sequence[tuple[Line, Found]]) -> None:
+    def add(self, here: Sequence[tuple[Line, MatchedLine]]) -> None:
         self.lasting += [found for line, found in here if line.kind == "lasting"]
         self.found += [found for _, found in here]
         self.counted |= any(line.kind == "count" for line, _ in here)
         self.models |= {line: model for line, found in here if line.kind == "start" and (model := _named(found))}
 
-    def ended_by(self, starts: Sequence[tuple[Line, Found]]) -> bool:
+    def ended_by(self, starts: Sequence[tuple[Line, MatchedLine]]) -> bool:
         """Another start: behind what was counted, or with another model in the same line."""
         return self.counted or any(
             _named(found) not in (None, self.models.get(line, _named(found))) for line, found in starts
         )
 
 
-def _named(found: Found) -> str | None:
+def _named(found: MatchedLine) -> str | None:
     return next((found.says[name] for name in _MODELS if name in found.says), None)
 
 
@@ -104,7 +104,7 @@ def _source(text: str) -> str:
     return (match[1] or match[2]) if match else ""
 
 
-def _found(line: Line, marked: MarkedLine) -> Found | None:
+def _found(line: Line, marked: MarkedLine) -> MatchedLine | None:
     if line.mark not in marked.text:
         return None
     match = line.pattern.search(marked.text)
@@ -115,6 +115,6 @@ def _found(line: Line, marked: MarkedLine) -> Found | None:
         says |= key_values(marked.text[match.end() :], line.keys)
     signed = marked.text[max(0, match.start() - _SIGNED) : match.start()]
     replica, rank = _REPLICA.search(signed), _RANK.search(signed)
-    return Found(
+    return MatchedLine(
         marked.number, says, replica[1] if replica else "", next(filter(None, rank.groups()), "") if rank else ""
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import NamedTuple
 
-from kvcalc.perf.roofline import Clock, Demand, Machine, Resource, Shares, clock, wait95
+from kvcalc.perf.roofline import Attained, Clock, Demand, Machine, Resource, clock, wait95
 from kvcalc.perf.workload import Lengths, p99
 
 __all__ = ["Load", "Margins", "Replica", "replicas", "serve"]
@@ -58,7 +58,7 @@ class Load(NamedTuple):
     capacity: float  # requests a second with a full pool
     binding: Resource | None
     reason: str | None
-    shares: Shares
+    shares: Attained
 
     @property
     def carried(self) -> bool:
@@ -81,7 +81,7 @@ def serve(
     *,
     rate: float | None = None,
     users: int | None = None,
-    shares: Shares | None = None,
+    shares: Attained | None = None,
     margins: Margins | None = None,
     arrivals: float = 1.0,
 ) -> Load:
@@ -90,7 +90,7 @@ def serve(
     `arrivals` is their dispersion (`workload.dispersion`, best in windows of `lengths.residence` steps): 1 where they
     come at random, more where in bursts.
     """
-    shares, margins = shares or Shares(), margins or Margins()
+    shares, margins = shares or Attained(), margins or Margins()
     context = ceil(lengths.context)
     each = max(1, replica.held(context))
     read = replica.read(context) if replica.read else each

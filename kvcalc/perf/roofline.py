@@ -7,13 +7,13 @@ Williams et al. 2009 (doi 10.1145/1498765.1498785) bound a kernel by what it mov
 from math import log
 from typing import Literal, NamedTuple
 
-__all__ = ["Clock", "Demand", "Machine", "Resource", "Shares", "clock", "wait95"]
+__all__ = ["Attained", "Clock", "Demand", "Machine", "Resource", "clock", "wait95"]
 
 Resource = Literal["kv", "compute", "bandwidth"]
 _MOST_SEQUENCES = 2.0**40
 
 
-class Shares(NamedTuple):
+class Attained(NamedTuple):
     """What of the published peaks is attained, and the seconds that each step takes beside.
 
     Measured by others: 74 to 90 % of bandwidth (vLLM on H100, llama.cpp on an RTX 4090), 32 to 45 % of FLOP/s in
@@ -119,7 +119,7 @@ class Clock(NamedTuple):
         return "compute" if compute >= moved else "bandwidth"
 
 
-def clock(machine: Machine, demand: Demand, shares: Shares, read: float, prompt_tokens: float) -> Clock:
+def clock(machine: Machine, demand: Demand, shares: Attained, read: float, prompt_tokens: float) -> Clock:
     """The clock of a replica where a new token reads `read` bytes of its sequence's cache on the fullest GPU.
 
     Weights and FLOPs divide evenly over tp x pp; the cache does not where heads or latents are held several times.

@@ -14,7 +14,7 @@ from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout, shard
 from kvcalc.perf.flops import Flops, Index, Seen, Term, index_of, seen
 from kvcalc.perf.links import LINKS, Link
-from kvcalc.perf.roofline import Shares
+from kvcalc.perf.roofline import Attained
 
 __all__ = ["Clock", "Comparison", "Loaded", "Pair", "Prefix", "Rig", "Times", "cache_reads", "compare"]
 
@@ -27,7 +27,7 @@ class Rig(NamedTuple):
     flops: int  # a second
     weights: int  # bytes
     touched: int  # bytes of those that one token uses: less than `weights` with experts
-    shares: Shares = Shares()
+    shares: Attained = Attained()
 
     def moving(self, moved: int) -> float:
         """Seconds for bytes that are spread over the GPUs."""

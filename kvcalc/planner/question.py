@@ -8,9 +8,9 @@ from kvcalc.core.fitting import Fit, MemorySplit
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
-from kvcalc.core.weights import Weighed, Weights
+from kvcalc.core.weights import WeightBytes, Weights
 from kvcalc.errors import KvcalcError
-from kvcalc.perf.roofline import Shares
+from kvcalc.perf.roofline import Attained
 from kvcalc.perf.workload import Lengths
 from kvcalc.planner.overheads import NAMES
 from kvcalc.planner.replica import Exact, Spread
@@ -33,7 +33,7 @@ class Need(NamedTuple):
     across: bool = False
     overhead: int | None = None
     stated: Mapping[str, int] = {}
-    shares: Shares = Shares()
+    shares: Attained = Attained()
 
 
 class Offer(NamedTuple):
@@ -49,7 +49,7 @@ class Choice(NamedTuple):
     kv: str
     weights: Weights
     request: Request
-    whole: Weighed
+    whole: WeightBytes
     weights_name: str
     packed: str | None = None  # a format that one engine alone has
 

@@ -7,7 +7,7 @@ from typing import Any
 from kvcalc.core.model import Attention, Layer, Shared
 from kvcalc.preset.mapping import model_from_preset
 from kvcalc.sources import projections
-from kvcalc.sources.projections import Described, Heads, Placed, Words
+from kvcalc.sources.projections import Described, Heads, PlacedTensor, Words
 from kvcalc.sources.safetensors import Tensor
 
 __all__ = ["check"]
@@ -34,7 +34,7 @@ def check(file: str, config: Mapping[str, object], preset: Mapping[Any, object],
     model, _ = model_from_preset({**preset}, file)
     if model is None or not _counts(config, len(model.layers)):
         return
-    found: dict[str, list[Placed]] = {}
+    found: dict[str, list[PlacedTensor]] = {}
     for tensor in tensors:
         rows = tensor.shape[0] if len(tensor.shape) == 2 and tensor.dtype in _UNPACKED else None
         one = projections.placed(_LAYER, tensor.name, rows)

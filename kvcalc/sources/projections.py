@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kvcalc.sources.faults import Phrase, fault
 
-__all__ = ["Described", "Heads", "Placed", "Words", "check", "placed"]
+__all__ = ["Described", "Heads", "PlacedTensor", "Words", "check", "placed"]
 
 
 class Heads(NamedTuple):
@@ -29,7 +29,7 @@ class Described(NamedTuple):
     keeps: bool
 
 
-class Placed(NamedTuple):
+class PlacedTensor(NamedTuple):
     """One tensor of a layer: the part of its name behind the layer, and its rows if they are not packed."""
 
     layer: int
@@ -55,13 +55,13 @@ class Words(NamedTuple):
 _DRAFT = re.compile(r"nextn\.|(eh_proj|enorm|hnorm|shared_head|embed_tokens)\.")
 
 
-def placed(pattern: re.Pattern[str], name: str, rows: int | None) -> Placed | None:
+def placed(pattern: re.Pattern[str], name: str, rows: int | None) -> PlacedTensor | None:
     """A tensor whose name `pattern` takes apart into the number of its layer and the rest; None for another."""
     match = pattern.fullmatch(name)
-    return Placed(int(match[1]), name, match[2], rows) if match else None
+    return PlacedTensor(int(match[1]), name, match[2], rows) if match else None
 
 
-def check(file: str, layers: Sequence[Described], drafts: int, tensors: Iterable[Placed], words: Words) -> None:
+def check(file: str, layers: Sequence[Described], drafts: int, tensors: Iterable[PlacedTensor], words: Words) -> None:
     """Raise KvcalcError if the tensors are not those of `layers`, behind which there may be `drafts` more.
 
     Without a single tensor of a layer there is nothing to compare: a vocabulary, or names that are not known here.
@@ -79,7 +79,7 @@ def check(file: str, layers: Sequence[Described], drafts: int, tensors: Iterable
                             words.way_out)  # fmt: skip
 
 
-def _check_count(file: str, layers: Sequence[Described], drafts: int, held: list[Placed], words: Words) -> None:
+def _check_count(file: str, layers: Sequence[Described], drafts: int, held: list[PlacedTensor], words: Words) -> None:
     drafted = {tensor.layer for tensor in held if _DRAFT.match(tensor.rest)}
     there = {tensor.layer for tensor in held}
     extra = next((n for n in sorted(there - drafted) if n >= len(layers) + drafts), None)

@@ -6,10 +6,10 @@ from typing import NamedTuple, assert_never
 
 from kvcalc.core.explain import cache_name
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
-from kvcalc.engines.base import Allocation, Question, held
+from kvcalc.engines.base import Allocation, Question, stage_caches
 from kvcalc.verifying.measuring import Reading
 
-__all__ = ["Comparison", "Row", "compare"]
+__all__ = ["ComparedLayer", "Comparison", "compare"]
 
 # What the tensors of a cache belong to, by how their names begin (cache_utils.py and the caches of single models).
 _RECURRENT = ("conv", "recurrent", "state")
@@ -17,7 +17,7 @@ _INDEXER = ("idx", "indexer")
 _COMPRESSED = ("buffer", "compressed", "overlap")
 
 
-class Row(NamedTuple):
+class ComparedLayer(NamedTuple):
     """Equal caches, and the layers in which they differ. `cache` None: tensors that nothing was predicted for."""
 
     cache: Cache | None
@@ -34,13 +34,13 @@ class Row(NamedTuple):
 class Comparison(NamedTuple):
     """The cache once it holds `tokens` tokens of each sequence, after a prefill or one more decode step.
 
-    `held` are predicted and real bytes of the storage that the tensors keep alive: a window is a view of a longer one.
+    `stage_caches` are predicted and real bytes of the storage that the tensors keep alive: a window is a view of a longer one.
     """
 
     step: str
     tokens: int
-    rows: tuple[Row, ...]
-    held: tuple[int, int]
+    rows: tuple[ComparedLayer, ...]
+    stage_caches: tuple[int, int]
 
     @property
     def predicted_bytes(self) -> int:
@@ -57,8 +57,8 @@ class Comparison(NamedTuple):
 
     @property
     def equal(self) -> bool:
-        """No difference, in any layer or in what is held."""
-        return not self.layers and self.held[0] == self.held[1]
+        """No difference, in any layer or in what is stage_caches."""
+        return not self.layers and self.stage_caches[0] == self.held[1]
 
 
 def compare(question: Question, plan: Allocation, reading: Reading) -> Comparison:
@@ -86,14 +86,14 @@ def _charged(question: Question, plan: Allocation) -> Iterator[tuple[Cache, list
     charges: dict[tuple[str, int], list[int]] = defaultdict(list)
     for charge in plan.charges:
         charges[charge.name, charge.exact // charge.copies] += [charge.bytes // charge.copies] * charge.copies
-    for each in held(question):
+    for each in stage_caches(question):
         left = charges[cache_name(each.cache), each.exact // each.copies]
         amounts = [left.pop(0) if left else 0 for _ in range(each.copies)]
         yield each.whole, amounts
     assert not any(charges.values()), "an engine charges for what a model does not have"
 
 
-def _row(cache: Cache | None, charged: list[int], model: Model, real: Mapping[int, int]) -> Row:
+def _row(cache: Cache | None, charged: list[int], model: Model, real: Mapping[int, int]) -> ComparedLayer:
     """`charged` is the bytes of each copy; where they are unequal, it is not known which layer is which."""
     copies = [layer.count(cache) for layer in model.layers]
     if len(set(charged)) == 1:
@@ -105,7 +105,7 @@ def _row(cache: Cache | None, charged: list[int], model: Model, real: Mapping[in
         wrong = [at for at, amount in real.items() if amount and left[amount] < 0]
         if not wrong and +left:  # something charged for is kept in no layer
             wrong = [at for at, count in enumerate(copies) if count]
-    return Row(cache, len(charged) or len(real), sum(charged), sum(real.values()), tuple(sorted(wrong)))
+    return ComparedLayer(cache, len(charged) or len(real), sum(charged), sum(real.values()), tuple(sorted(wrong)))
 
 
 def _slots(model: Model, real: Sequence[Mapping[str, int]]) -> Iterator[tuple[int, Layer, Mapping[str, int]]]:

@@ -50,7 +50,7 @@ class Verification(NamedTuple):
 def question_of(request: Request, version: str) -> tuple[Question, tuple[str, ...]]:
     """The request as it is put to the engine in a version, without any flags, and warnings about the version."""
     started = launch(f"transformers@{version}", None)
-    stated = started.engine.asked("", started.read, request.facts)
+    stated = started.engine.options_of("", started.read, request.facts)
     size = measure(request)
     return Question(size.request, size.placement, started.version, stated.settings), started.warnings
 

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kvcalc.core.model import Model, attention_class
-from kvcalc.grid.sweep import Cell as Answer
-from kvcalc.grid.sweep import Grid, Plane, longest
+from kvcalc.grid.sweep import Grid, GridCell, Plane, longest
 from kvcalc.views.document import Value, model_values, opening
 from kvcalc.views.grid import (
     WORDS,
@@ -42,7 +41,7 @@ class Compared(NamedTuple):
 
     model: Model
     plane: Plane
-    answer: Answer
+    answer: GridCell
     row: tuple[Value, ...]
     max_context: int | None
 
@@ -63,7 +62,7 @@ def compared(pairs: Sequence[tuple[Model, Grid]]) -> list[Compared]:
     return found
 
 
-def _longest(plane: Plane, answer: Answer) -> int | None:
+def _longest(plane: Plane, answer: GridCell) -> int | None:
     if plane.setting is None or answer.refused is not None:
         return None
     return longest(plane.setting, answer.context, answer.batch)
@@ -120,7 +119,7 @@ _Column = tuple[str, Callable[[Compared], Cell]]
 
 
 def _columns(all_of: Sequence[Compared], view: View, form: Form) -> list[_Column]:
-    def of_answer(cell: Callable[[Plane, Answer], Cell]) -> Callable[[Compared], Cell]:
+    def of_answer(cell: Callable[[Plane, GridCell], Cell]) -> Callable[[Compared], Cell]:
         return lambda one: cell(one.plane, one.answer)
 
     columns: list[_Column] = [("model", lambda one: one.model.name)]

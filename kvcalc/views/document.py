@@ -21,7 +21,7 @@ from kvcalc.core.model import (
     kind,
 )
 from kvcalc.core.request import Request
-from kvcalc.core.sizing import Group, Size, Textbook
+from kvcalc.core.sizing import CacheGroup, Size, Textbook
 from kvcalc.errors import KvcalcError, nearest, shown
 from kvcalc.version import __version__
 
@@ -179,7 +179,7 @@ def kv_values(size: Size) -> dict[str, Value]:
     }
 
 
-def _group(group: Group, request: Request) -> dict[str, Value]:
+def _group(group: CacheGroup, request: Request) -> dict[str, Value]:
     """One group of equal caches. Bytes are those of the whole group, so that the groups add up to the model."""
     values: dict[str, Value] = {
         "kind": kind(group.cache),

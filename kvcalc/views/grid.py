@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kvcalc.core.units import format_tokens, many
-from kvcalc.grid.sweep import AXES, Grid, Plane
-from kvcalc.grid.sweep import Cell as Answer
+from kvcalc.grid.sweep import AXES, Grid, GridCell, Plane
 from kvcalc.views.report import Bytes, Cell, Count, Gauge
 
 __all__ = [
@@ -22,7 +21,7 @@ _MANY = {"kv_dtype": "KV dtypes", "gpu": "GPUs", "batch": "batches", "weights": 
 class View(NamedTuple):
     """What is shown of the answers: `key` is the amount that is held against the budget, `words` what that is."""
 
-    answers: Sequence[tuple[Plane, Answer]]
+    answers: Sequence[tuple[Plane, GridCell]]
     varied: tuple[str, ...]
     key: str
     words: str
@@ -37,13 +36,13 @@ class View(NamedTuple):
             self.words, self.words
         )
 
-    def amount(self, answer: Answer) -> int | None:
+    def amount(self, answer: GridCell) -> int | None:
         value = getattr(answer, self.key)
         assert value is None or isinstance(value, int)
         return value
 
 
-def view_of(grid: Grid, answers: Sequence[tuple[Plane, Answer]]) -> View:
+def view_of(grid: Grid, answers: Sequence[tuple[Plane, GridCell]]) -> View:
     settings = [plane.setting for plane in grid.planes if plane.setting is not None]
     several = any(setting.size.request.layout.gpus > 1 for setting in settings)
     budget = any(setting.memory is not None for setting in settings)
@@ -58,7 +57,7 @@ def view_of(grid: Grid, answers: Sequence[tuple[Plane, Answer]]) -> View:
     return View(answers, grid.varied, key, words, budget, several, engine)
 
 
-def value_on(axis: str, plane: Plane, answer: Answer) -> str | int | None:
+def value_on(axis: str, plane: Plane, answer: GridCell) -> str | int | None:
     match axis:
         case "context":
             return answer.context
@@ -124,7 +123,7 @@ def verdict(fitting: int, asked: int) -> str:
     return f"{fitting:,} of {asked:,} fit" if fitting else f"none of {asked:,} fits"
 
 
-def refusals(answers: Sequence[tuple[Plane, Answer]]) -> list[str]:
+def refusals(answers: Sequence[tuple[Plane, GridCell]]) -> list[str]:
     reasons = list(dict.fromkeys(answer.refused for _, answer in answers if answer.refused is not None))
     more = [f"and {len(reasons) - 3} more reasons"] if len(reasons) > 3 else []
     return [f"refused: {reason}" for reason in reasons[:3]] + more
@@ -142,37 +141,37 @@ def sizes(view: View) -> dict[str, str]:
     return found
 
 
-def axis_column(axis: str) -> Callable[[Plane, Answer], Cell]:
-    def cell(plane: Plane, answer: Answer) -> Cell:
+def axis_column(axis: str) -> Callable[[Plane, GridCell], Cell]:
+    def cell(plane: Plane, answer: GridCell) -> Cell:
         value = value_on(axis, plane, answer)
         return Count(value, short=axis == "context") if isinstance(value, int) else value or ""
 
     return cell
 
 
-def size_column(key: str) -> Callable[[Plane, Answer], Cell]:
-    place = Answer._fields.index(key)
+def size_column(key: str) -> Callable[[Plane, GridCell], Cell]:
+    place = GridCell._fields.index(key)
 
-    def cell(_: Plane, answer: Answer) -> Cell:
+    def cell(_: Plane, answer: GridCell) -> Cell:
         amount = answer[place]
         return Bytes(amount) if isinstance(amount, int) else ""
 
     return cell
 
 
-def largest(answer: Answer) -> Cell:
+def largest(answer: GridCell) -> Cell:
     return Count(answer.max_batch) if answer.refused is None else ""
 
 
-def fits(_: Plane, answer: Answer) -> Cell:
+def fits(_: Plane, answer: GridCell) -> Cell:
     return "refused" if answer.fits is None else "yes" if answer.fits else "no"
 
 
-def gauge(view: View) -> Callable[[Plane, Answer], Cell]:
+def gauge(view: View) -> Callable[[Plane, GridCell], Cell]:
     """A bar beside those of the other rows, with the budget as a mark, unless that is far beyond all bars."""
     longest = max((view.amount(answer) or 0 for _, answer in view.answers), default=0)
 
-    def limit(answer: Answer) -> int | None:
+    def limit(answer: GridCell) -> int | None:
         budget = answer.kv_budget_bytes_per_gpu
         return max(budget, 0) if budget is not None and budget <= FAR * longest else None
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from kvcalc.core.model import Model
 from kvcalc.errors import KvcalcError
-from kvcalc.grid.sweep import Cell as Answer
-from kvcalc.grid.sweep import Grid, Plane
+from kvcalc.grid.sweep import Grid, GridCell, Plane
 from kvcalc.views.chart import (
     MOST_POINTS,
     MOST_SERIES,
@@ -28,7 +27,7 @@ __all__ = ["compare_chart", "sweep_chart"]
 _MOST_BARS = 200
 
 
-def sweep_chart(model: Model, grid: Grid, answers: Sequence[tuple[Plane, Answer]], option: str) -> Chart:
+def sweep_chart(model: Model, grid: Grid, answers: Sequence[tuple[Plane, GridCell]], option: str) -> Chart:
     """The answers as lines over the context or the batch, or as bars where neither varies.
 
     Raises KvcalcError naming the `option` where there are more than can be told apart.
@@ -49,7 +48,7 @@ def sweep_chart(model: Model, grid: Grid, answers: Sequence[tuple[Plane, Answer]
     return _lines(grid, view, few[0], lines[few[0]], title, about)
 
 
-def _series(view: View, shown: Sequence[tuple[Plane, Answer]], x: str) -> tuple[Series, ...]:
+def _series(view: View, shown: Sequence[tuple[Plane, GridCell]], x: str) -> tuple[Series, ...]:
     """The points over an axis, a line for each choice on the others."""
     points: dict[str, list[Point]] = {}
     for plane, answer in shown:
@@ -93,7 +92,7 @@ def compare_chart(all_of: Sequence[Compared], option: str) -> Chart:
     return _bars(view, title, "; ".join(settings(grid, view)), option, named)
 
 
-def _labels(view: View, plane: Plane, answer: Answer) -> list[str]:
+def _labels(view: View, plane: Plane, answer: GridCell) -> list[str]:
     return [label(axis, value_on(axis, plane, answer)) for axis in view.varied]
 
 

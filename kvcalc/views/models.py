@@ -15,7 +15,7 @@ from kvcalc.views.size import group_rows, model_facts
 
 __all__ = [
     "ATTENTION",
-    "Row",
+    "PresetRow",
     "listing",
     "listing_document",
     "listing_report",
@@ -31,7 +31,7 @@ ATTENTION = (*_CLASSES, *get_args(Kind), *get_args(RecurrentKind))
 _LONG = 2**24
 
 
-class Row(NamedTuple):
+class PresetRow(NamedTuple):
     """A preset with the two numbers of a long context: bytes a token, and bytes per sequence that no longer grow."""
 
     preset: str
@@ -43,7 +43,7 @@ class Row(NamedTuple):
 class Listing(NamedTuple):
     """The presets that were asked for, and what is wrong with those that could not be read."""
 
-    rows: list[Row]
+    rows: list[PresetRow]
     warnings: list[str]
     family: str | None
     attention: str | None
@@ -71,7 +71,7 @@ def listing(family: str | None = None, attention: str | None = None) -> Listing:
         if attention is not None and attention.lower() not in _words(model):
             continue
         try:
-            rows.append(Row(name, model, *_long(model)))
+            rows.append(PresetRow(name, model, *_long(model)))
         except KvcalcError as error:  # a preset whose size depends on what the request alone can say
             faults.append(f"{name}: {error.message}")
     return Listing(rows, faults, family, attention)
@@ -88,7 +88,7 @@ def _long(model: Model) -> tuple[int, int]:
     return slope.per_token, fixed
 
 
-def listing_values(rows: list[Row]) -> list[dict[str, Value]]:
+def listing_values(rows: list[PresetRow]) -> list[dict[str, Value]]:
     """One flat mapping for each preset."""
     return [
         {

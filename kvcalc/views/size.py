@@ -5,7 +5,7 @@ from kvcalc.core.explain import cache_name, terms
 from kvcalc.core.fitting import Fit
 from kvcalc.core.formula import has_state, recurrent_state
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Model, Recurrent, Shared, attention_class
-from kvcalc.core.sizing import Group, Size
+from kvcalc.core.sizing import CacheGroup, Size
 from kvcalc.core.units import format_count, many
 from kvcalc.library.index import is_path
 from kvcalc.views.report import Bytes, Cell, Count, EnginePart, Part, Report, Section
@@ -122,7 +122,7 @@ def group_rows(size: Size) -> Section:
     return Section("layers", ("layers", "each keeps", "per token", "per sequence"), rows)
 
 
-def _detail(group: Group, size: Size) -> str:
+def _detail(group: CacheGroup, size: Size) -> str:
     widths = size.request.widths
     match group.cache:
         case Attention(kv_heads=kv_heads, k_dim=k_dim, v_dim=v_dim):

@@ -6,8 +6,7 @@ from math import prod
 from typing import Literal
 
 from kvcalc.core.model import Model
-from kvcalc.grid.sweep import AXES, Grid, Plane
-from kvcalc.grid.sweep import Cell as Answer
+from kvcalc.grid.sweep import AXES, Grid, GridCell, Plane
 from kvcalc.views.document import Value, model_values, opening
 from kvcalc.views.grid import (
     WORDS,
@@ -35,7 +34,7 @@ _PLANE = (
     "model", "gpu", "weights", "engine", "engine_version", "kv_dtype", "k_dtype", "v_dtype", "tp", "pp", "dp", "dcp",
     "gpus",
 )  # fmt: skip
-KEYS = (*_PLANE, *Answer._fields)  # of every row, whatever was asked
+KEYS = (*_PLANE, *GridCell._fields)  # of every row, whatever was asked
 
 Form = Literal["terminal", "page", "text"]
 
@@ -53,7 +52,7 @@ def _head(model: Model, plane: Plane) -> tuple[Value, ...]:
     return (model.name, gpu, weights, name, version, kv_dtype, k, v, *layout, layout.gpus)
 
 
-def rows(model: Model, answers: Iterable[tuple[Plane, Answer]]) -> Iterator[tuple[Value, ...]]:
+def rows(model: Model, answers: Iterable[tuple[Plane, GridCell]]) -> Iterator[tuple[Value, ...]]:
     """Every row, as it is reached: values under KEYS."""
     last: Plane | None = None
     beginning: tuple[Value, ...] = ()
@@ -77,7 +76,7 @@ def _once(values: Iterable[Value]) -> list[Value]:
 
 
 def sweep_report(
-    model: Model, grid: Grid, answers: Sequence[tuple[Plane, Answer]], warnings: Sequence[str], form: Form
+    model: Model, grid: Grid, answers: Sequence[tuple[Plane, GridCell]], warnings: Sequence[str], form: Form
 ) -> Report:
     """Tables for people. A terminal has bars, or a matrix where two axes vary; a text repeats what does not vary."""
     view = view_of(grid, answers)
@@ -100,7 +99,7 @@ def sweep_report(
     )
 
 
-_Column = tuple[str, Callable[[Plane, Answer], Cell]]  # its heading, and what stands in it
+_Column = tuple[str, Callable[[Plane, GridCell], Cell]]  # its heading, and what stands in it
 
 
 def _listed(view: View, form: Form, *, budget: bool) -> Section:
@@ -125,7 +124,7 @@ def _listed(view: View, form: Form, *, budget: bool) -> Section:
     return Section("", tuple(heading for heading, _ in columns), rows, keys=True, drop=tuple(drop))
 
 
-def _refused(answer: Answer) -> str:
+def _refused(answer: GridCell) -> str:
     return "" if answer.refused is None else "refused"
 
 
@@ -150,7 +149,7 @@ def _matrices(view: View) -> list[Section]:
     lines, heads = (list(dict.fromkeys(key[i] for key in at)) for i in (0, 1))
     over = {head for (_, head), answer in at.items() if answer.fits is False}
 
-    def section(title: str, cell: Callable[[Answer, bool], Cell]) -> Section:
+    def section(title: str, cell: Callable[[GridCell, bool], Cell]) -> Section:
         columns = (WORDS.get(down, down), *(label(across, value) for value in heads))
         rows: list[tuple[Cell, ...]] = [
             (_in_column(down, line), *(cell(at[line, head], head in over) for head in heads)) for line in lines
@@ -172,7 +171,7 @@ def _in_column(axis: str, value: str | int | None) -> Cell:
     return Count(value, short=axis == "context") if isinstance(value, int) else str(value)
 
 
-def _marked(view: View, answer: Answer, over: bool) -> Cell:
+def _marked(view: View, answer: GridCell, over: bool) -> Cell:
     """An amount with its mark, or a blank for it where others have one."""
     amount = view.amount(answer)
     return "refused" if amount is None else Bytes(amount, OVER if answer.fits is False else " " if over else "")

@@ -23,7 +23,7 @@ def reservation(preset: str | dict[str, Any], engine: str, flags: str = "", **op
         model = loaded
     started = launch(engine, shlex.split(flags))
     assert started.warnings == ()
-    stated = started.engine.asked(started.program, started.read, model)
+    stated = started.engine.options_of(started.program, started.read, model)
     request = ask(model, **{**options, **stated.options})
     question = Question(request, measure(request).placement, started.version, stated.settings)
     return reserve(started.engine, question)

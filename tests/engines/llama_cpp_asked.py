@@ -12,7 +12,7 @@ from kvcalc.preset.mapping import model_from_preset
 def question_of(model: Model, command: str, build: str = "", **options: object) -> Question:
     """What a command asks of a model; `options` are kvcalc's own."""
     started = launch(f"llama.cpp@{build}" if build else "llama.cpp", command.split())
-    stated = ENGINE.asked(started.program, started.read, model)
+    stated = ENGINE.options_of(started.program, started.read, model)
     request = ask(model, **{**stated.options, **options})  # type: ignore[arg-type]
     return Question(request, measure(request).placement, started.version, stated.settings)
 

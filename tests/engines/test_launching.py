@@ -18,7 +18,7 @@ from kvcalc.core.sizing import measure
 from kvcalc.engines.base import Question, reserve
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.command import Launch, launch
-from kvcalc.launch.programs import Started, find
+from kvcalc.launch.programs import EngineProgram, find
 from kvcalc.launch.registry import all_engines
 
 from .launch_lines import COMMANDS, TEXTS, Line
@@ -37,7 +37,7 @@ def check(line: Line, started: Launch) -> None:
     assert (started.program, started.named) == (line.program, line.model)
     assert [warning[: len(start)] for warning, start in zip(started.warnings, line.warns, strict=True)] == [*line.warns]
     model = kvcalc.load(line.front or str(started.model))
-    stated = started.engine.asked(started.program, started.read, model)
+    stated = started.engine.options_of(started.program, started.read, model)
     request = ask(model, **stated.options)  # type: ignore[arg-type]  # what an engine states
     question = Question(request, measure(request).placement, started.version, stated.settings)
     values = reserve(started.engine, question).allocation.values
@@ -457,7 +457,7 @@ def test_a_started_command_knows_its_engine() -> None:
     """The same words, found behind words that run others and in front of words of their own."""
     found = [*find(Command(("sudo", "-u", "x", "A=1", "vllm", "serve", "m", "-q")), ENGINES, strict=True)]
     vllm = next(engine for engine in ENGINES if engine.name == "vllm")
-    expected = Started(vllm, "vllm serve", ("m", "-q"), {"A": "1"})
+    expected = EngineProgram(vllm, "vllm serve", ("m", "-q"), {"A": "1"})
     assert found == [expected]
 
 

@@ -190,7 +190,7 @@ def test_the_model_that_a_command_names(flags: str, model: str | None) -> None:
 def test_what_is_not_counted_is_said(flags: str, says: str) -> None:
     """A warning, since the number is less than what is reserved."""
     started = launch(None, ["llama-cli", *flags.split()])
-    stated = ENGINE.asked(started.program, started.read, model_with(**PLAIN))
+    stated = ENGINE.options_of(started.program, started.read, model_with(**PLAIN))
     assert [warning.startswith(says) for warning in stated.warnings] == [True]
 
 
@@ -254,5 +254,5 @@ def test_t5_has_one_sequence(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_llama_cpp_would_not_start_with_is_named(engine: str | None, command: str, warned: str | None) -> None:
     """Its parser refuses words without a flag, and -fa without a word since pull request 15434 (b6325)."""
     started = launch(engine, command.split())
-    warnings = (*started.warnings, *ENGINE.asked(started.program, started.read, model_with(**PLAIN)).warnings)
+    warnings = (*started.warnings, *ENGINE.options_of(started.program, started.read, model_with(**PLAIN)).warnings)
     assert [text.startswith(warned or "") for text in warnings] == [True] * (warned is not None)

@@ -31,7 +31,7 @@ def model_of(facts: dict[str, object]) -> Model:
 
 def reservation(model: Model, flags: str, **options: Any) -> Reservation:
     started = launch("mlx", flags.split())
-    stated = ENGINE.asked(started.program, started.read, model)
+    stated = ENGINE.options_of(started.program, started.read, model)
     request = ask(model, **options)
     return reserve(ENGINE, Question(request, measure(request).placement, started.version, stated.settings))
 

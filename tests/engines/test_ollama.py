@@ -21,7 +21,7 @@ MIB = 1024 * 1024
 def reservation(engine: str, model: str, command: str, **options: Any) -> Reservation:
     started = launch(engine, command.split())
     facts = load(model)
-    stated = started.engine.asked(started.program, started.read, facts)
+    stated = started.engine.options_of(started.program, started.read, facts)
     request = ask(facts, **{**options, **stated.options})
     return reserve(started.engine, Question(request, measure(request).placement, started.version, stated.settings))
 

@@ -7,7 +7,18 @@ import pytest
 from kvcalc.commands.flags import Flags
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Allocation, Asked, Charge, Engine, Question, Reservation, Rule, Step, held, reserve
+from kvcalc.engines.base import (
+    Allocation,
+    Charge,
+    Engine,
+    EngineOptions,
+    Question,
+    Reservation,
+    Rule,
+    Step,
+    held,
+    reserve,
+)
 from kvcalc.errors import KvcalcError
 from kvcalc.preset.mapping import model_from_preset
 
@@ -31,7 +42,9 @@ def plan(question: Question) -> Allocation:
     return Allocation(tuple(charges))
 
 
-ENGINE = Engine("made-up", (Row("1"),), plan, ("bf16", "fp16"), Flags(), lambda _program, _read, _model: Asked())
+ENGINE = Engine(
+    "made-up", (Row("1"),), plan, ("bf16", "fp16"), Flags(), lambda _program, _read, _model: EngineOptions()
+)
 
 
 def reservation(**options: object) -> Reservation:

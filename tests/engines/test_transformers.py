@@ -35,7 +35,7 @@ def model_of(facts: dict[str, object], dtype: str = "bf16") -> Model:
 
 def reservation(model: Model, flags: str = "", version: str = "5.23.0", **options: Any) -> Reservation:
     started = launch(f"transformers@{version}", flags.split())
-    stated = ENGINE.asked(started.program, started.read, model)
+    stated = ENGINE.options_of(started.program, started.read, model)
     request = ask(model, **{**options, **stated.options})
     return reserve(ENGINE, Question(request, measure(request).placement, started.version, stated.settings))
 

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from kvcalc.perf.roofline import Clock, Demand, Machine, Shares, clock, wait95
+from kvcalc.perf.roofline import Attained, Clock, Demand, Machine, clock, wait95
 
-PEAKS = Shares(bandwidth=1, compute=1, fixed_seconds=0)
+PEAKS = Attained(bandwidth=1, compute=1, fixed_seconds=0)
 H100 = Machine(bandwidth=3350e9, flops=989e12)
 
 # Llama 3.1 8B in bf16: 8.03e9 parameters, 32 layers, 32 query heads of 128, 131,072 B of cache a token.
@@ -72,7 +72,7 @@ def test_ranks_share_weights_and_compute() -> None:
 
 def test_stages_take_turns() -> None:
     """Four stages: each has a quarter of weights and batch, and a token passes all four: no quicker, with more overhead."""
-    shares = Shares(1, 1, 0.001)
+    shares = Attained(1, 1, 0.001)
     whole = clock(H100, llama8b(), shares, 4e8, 0)
     staged = clock(Machine(3350e9, 989e12, pp=4), llama8b(), shares, 1e8, 0)
     # In all 4 x (1 ms + 4.015 GB + 8 sequences x 0.1 GB); as one 1 ms + 16.06 GB + 32 x 0.4 GB.
@@ -136,7 +136,7 @@ def test_what_is_scarce(seconds: dict[str, float], scarce: str) -> None:
 
 def test_shares_are_said() -> None:
     """The assumed efficiencies stand in words beside an answer."""
-    assert str(Shares()) == "80% of peak bandwidth, 45% of peak FLOP/s, 1 ms beside each step"
+    assert str(Attained()) == "80% of peak bandwidth, 45% of peak FLOP/s, 1 ms beside each step"
 
 
 def test_waiting_by_hand() -> None:

@@ -12,7 +12,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.library import loader
 from kvcalc.perf.demand import demand_of, machine_of
 from kvcalc.perf.load import Load, Margins, Replica, replicas, serve
-from kvcalc.perf.roofline import Demand, Machine, Shares
+from kvcalc.perf.roofline import Attained, Demand, Machine
 from kvcalc.perf.workload import Length, Lengths, lengths, split
 
 # Azure conversations, the first 900 s: sums over 4,424 requests, counted apart from kvcalc (see test_workload).
@@ -27,7 +27,7 @@ WEIGHTS, LINEAR, QUADRATIC, TOKEN = 16.06e9, 2 * 8.03e9, 2 * 32 * 4096, 131_072
 PROMPT = (LINEAR * P + QUADRATIC * PP) / REQUESTS
 LLAMA = Demand(WEIGHTS, WEIGHTS, LINEAR, 0, PROMPT, exchanged=0, scatter=0.78)
 
-SIMULATED = Shares(bandwidth=0.85, compute=0.5, fixed_seconds=0.001)  # the simulation's own
+SIMULATED = Attained(bandwidth=0.85, compute=0.5, fixed_seconds=0.001)  # the simulation's own
 
 
 class Gpu(NamedTuple):
@@ -80,7 +80,7 @@ FLEETS = [
 ]
 
 
-def replayed(fleet: Fleet, shares: Shares = SIMULATED, margins: Margins | None = None) -> Load:
+def replayed(fleet: Fleet, shares: Attained = SIMULATED, margins: Margins | None = None) -> Load:
     return serve(replica(fleet.gpu), CONVERSATION, rate=RATE / fleet.count, shares=shares, margins=margins)
 
 
@@ -106,9 +106,9 @@ def test_prefill_load_of_an_a100() -> None:
     assert round(replayed(Fleet("a100", 1, overloaded=False)).prefill_load, 2) == 0.61
 
 
-@pytest.mark.parametrize("shares", [SIMULATED, Shares()], ids=["the simulation's shares", "the default shares"])
+@pytest.mark.parametrize("shares", [SIMULATED, Attained()], ids=["the simulation's shares", "the default shares"])
 @pytest.mark.parametrize("fleet", FLEETS, ids=lambda f: f"{f.count} x {f.gpu}")
-def test_fleets_are_told_apart(fleet: Fleet, shares: Shares) -> None:
+def test_fleets_are_told_apart(fleet: Fleet, shares: Attained) -> None:
     """All 14 fleets are carried or refused as the replay shows: those overloaded queued for 6 s or longer."""
     load = replayed(fleet, shares)
     assert load.carried is not fleet.overloaded
@@ -182,7 +182,7 @@ def test_code_completion_drowns_in_prompts(spread: str) -> None:
     squares = CODE_SQUARES[spread]
     demand = LLAMA._replace(prompt=LINEAR * 2048 + QUADRATIC * squares, scatter=squares / 2048**2 - 1)
     code = lengths(Length(2048), Length(28, 90))
-    for shares in (SIMULATED, Shares()):
+    for shares in (SIMULATED, Attained()):
         load = serve(replica("a100", demand), code, rate=CODE_RATE, arrivals=CODE_DISPERSION, shares=shares)
         assert 0.54 < load.prefill_load < 0.69  # by hand 0.56 to 0.61 at half of 312 TFLOP/s, 0.62 to 0.68 at 0.45
         assert load.binding == "compute"
@@ -298,7 +298,7 @@ def test_what_is_read_counts_apart_from_what_is_held() -> None:
     """Sparse attention that reads a tenth of its cache fills the pool as before, and is as much quicker."""
     whole = replica("h100")
     sparse = whole._replace(read=lambda tokens: tokens * TOKEN // 10)
-    before, after = (serve(each, CONVERSATION, users=200, shares=Shares(1, 1, 0)) for each in (whole, sparse))
+    before, after = (serve(each, CONVERSATION, users=200, shares=Attained(1, 1, 0)) for each in (whole, sparse))
     assert after.mean_share == before.mean_share
     assert before.seconds_per_token is not None
     assert after.seconds_per_token is not None

@@ -12,10 +12,10 @@ from kvcalc.errors import KvcalcError
 from kvcalc.library import loader
 from kvcalc.perf.flops import count
 from kvcalc.perf.links import LINKS, parse_links
-from kvcalc.perf.roofline import Shares
+from kvcalc.perf.roofline import Attained
 from kvcalc.perf.tradeoff import Comparison, Rig, cache_reads, compare
 
-HALF = Shares(bandwidth=0.8, compute=0.5, fixed_seconds=0.001)
+HALF = Attained(bandwidth=0.8, compute=0.5, fixed_seconds=0.001)
 P8, P70 = 8_030_000_000, 70_550_000_000
 H100 = Rig(1, 3_350 * 10**9, 989 * 10**12, 2 * P8, 2 * P8, HALF)
 L4 = Rig(1, 300 * 10**9, 121 * 10**12, 2 * P8, 2 * P8, HALF)

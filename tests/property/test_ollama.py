@@ -26,7 +26,7 @@ TYPES = st.sampled_from([None, "f16", "f32", "q8_0", "q4_0"])
 
 def reservation(engine: str, model: Model, command: str, **options: Any) -> Reservation:
     started = launch(engine, command.split())
-    stated = started.engine.asked(started.program, started.read, model)
+    stated = started.engine.options_of(started.program, started.read, model)
     request = ask(model, **{**options, **stated.options})
     return reserve(started.engine, Question(request, measure(request).placement, started.version, stated.settings))
 

@@ -8,7 +8,7 @@ from kvcalc.core.model import Model
 from kvcalc.core.request import ask
 from kvcalc.core.sharding import Layout
 from kvcalc.perf.flops import count
-from kvcalc.perf.roofline import Shares
+from kvcalc.perf.roofline import Attained
 from kvcalc.perf.tradeoff import Clock, Rig, cache_reads
 
 MODELS = st.from_type(Model)
@@ -19,7 +19,7 @@ SHORT = st.integers(1, 60)
 def rigs(draw: st.DrawFn) -> Rig:
     """Slow and fast memory beside slow and fast compute, with all weights used or some."""
     weights = draw(st.integers(1, 10**10))
-    shares = Shares(draw(st.floats(0.1, 1)), draw(st.floats(0.1, 1)), 0.001)
+    shares = Attained(draw(st.floats(0.1, 1)), draw(st.floats(0.1, 1)), 0.001)
     touched = max(1, weights // draw(st.integers(1, 50)))
     return Rig(1, draw(st.integers(10**8, 10**13)), draw(st.integers(10**9, 10**15)), weights, touched, shares)
 

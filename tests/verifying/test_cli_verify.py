@@ -25,7 +25,7 @@ Refused = Callable[..., tuple[str, str]]
 INSTALLED = Versions("2.13.0", "5.23.0")
 
 
-class Row(NamedTuple):
+class ComparedLayer(NamedTuple):
     """A row of an engine's versions."""
 
     name: str
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 def answer(*last: int) -> running.Verification:
     """GPT-2's twelve layers: 12 heads x (64 + 64) x 4 bytes, 6,144 a token; `last` are the bytes of the last layers."""
     size = measure(ask(loader.load("gpt2"), context=2))
-    question = Question(size.request, size.placement, Row("5.23.0"))
+    question = Question(size.request, size.placement, ComparedLayer("5.23.0"))
     found = []
     for step, tokens in (("prefill", 1), ("decode", 2)):
         bytes_each = 6144 * tokens

@@ -11,7 +11,7 @@ from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import recurrent_state
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Recurrent, Shared
 from kvcalc.core.units import ceil_div, many
-from kvcalc.engines.base import Charge, Held, Rule, Step
+from kvcalc.engines.base import Charge, Rule, StageCaches, Step
 from kvcalc.engines.llama_cpp.archs import EXPANDED, FIXED_WINDOW
 from kvcalc.engines.llama_cpp.context import Context, pad
 from kvcalc.errors import KvcalcError
@@ -86,7 +86,7 @@ class _Stages:
             self.bytes = size
 
 
-def keep(each: Held, context: Context, first: Rule = _F16) -> Kept:
+def keep(each: StageCaches, context: Context, first: Rule = _F16) -> Kept:
     """What is allocated for equal caches. `first` is why they are kept, or kept in f16."""
     match each.cache:
         case Attention(reach="cross"):
@@ -107,19 +107,19 @@ def keep(each: Held, context: Context, first: Rule = _F16) -> Kept:
             assert_never(each.cache)
 
 
-def _charge(each: Held, stages: _Stages, parts: dict[str, int], how: str) -> Charge:
+def _charge(each: StageCaches, stages: _Stages, parts: dict[str, int], how: str) -> Charge:
     named = tuple((name, size) for name, size in parts.items() if size)
     return Charge(cache_name(each.cache), each.copies, each.exact, tuple(stages.steps), named, how, each.stage)
 
 
-def _nothing(each: Held, how: str, rule: Rule | None = None) -> Kept:
+def _nothing(each: StageCaches, how: str, rule: Rule | None = None) -> Kept:
     stages = _Stages(each.exact)
     if rule is not None:
         stages.then(rule, 0)
     return Kept(_charge(each, stages, {}, how))
 
 
-def _attention(each: Held, cache: Attention, context: Context, first: Rule) -> Kept:
+def _attention(each: StageCaches, cache: Attention, context: Context, first: Rule) -> Kept:
     k = each.copies * row_bytes(context.k, cache.kv_heads * cache.k_dim)
     v = wide = each.copies * row_bytes(context.v, cache.kv_heads * cache.v_dim)
     if context.widest is not None and cache.v_dim:
@@ -160,14 +160,14 @@ def _window(stages: _Stages, stated: int, context: Context, row: int, needed: in
     stages.then(_BATCH if context.version.window == "batch" else _MICRO_BATCH, row * needed)
 
 
-def _how(each: Held, cells: int, context: Context, size: int) -> str:
+def _how(each: StageCaches, cells: int, context: Context, size: int) -> str:
     """The sum in numbers: layers x streams x cells x bytes."""
     row = size // (each.copies * cells * context.streams)
     streams = f"{context.streams} streams x " if context.streams > 1 else ""
     return f"{many(each.copies, 'layer')} x {streams}{cells:,} cells x {row:,} B"
 
 
-def _latent(each: Held, cache: Latent, context: Context, first: Rule) -> Kept:
+def _latent(each: StageCaches, cache: Latent, context: Context, first: Rule) -> Kept:
     """One vector as K, of which V is a view; or, in files and builds that know no latents, every head."""
     needed = context.tokens * context.sequences
     k, v = each.copies * row_bytes(context.k, cache.rank + cache.rope), 0
@@ -183,7 +183,7 @@ def _latent(each: Held, cache: Latent, context: Context, first: Rule) -> Kept:
     return _all_cells(each, stages, context, k, v)
 
 
-def _all_cells(each: Held, stages: _Stages, context: Context, k: int, v: int) -> Kept:
+def _all_cells(each: StageCaches, stages: _Stages, context: Context, k: int, v: int) -> Kept:
     """A cache of all cells, of whose rows the stages hold those that are needed."""
     if context.whole:
         stages.then(_WHOLE, (k + v) * context.n_ctx * context.streams)
@@ -193,7 +193,7 @@ def _all_cells(each: Held, stages: _Stages, context: Context, k: int, v: int) ->
     return Kept(_charge(each, stages, {"k_bytes": k, "v_bytes": v}, how), (("base", (k, v)),))
 
 
-def _index(each: Held, cache: Indexer, context: Context, first: Rule) -> Kept:
+def _index(each: StageCaches, cache: Indexer, context: Context, first: Rule) -> Kept:
     """One key for all heads, in the type of K. Beside plain attention llama.cpp allocates a V that nothing uses."""
     if context.arch == "glm-dsa" and not context.version.indexed:
         return _nothing(each, "the indexer is not used", _NO_INDEX)
@@ -212,7 +212,7 @@ def _index(each: Held, cache: Indexer, context: Context, first: Rule) -> Kept:
     return Kept(kept.charge._replace(parts=parts), (("index", (k, v)),))
 
 
-def _compressed(each: Held, cache: Compressed, context: Context) -> Kept:
+def _compressed(each: StageCaches, cache: Compressed, context: Context) -> Kept:
     """DeepSeek V4: entries and their index keys, K alone, and the states of what is not yet compressed."""
     if cache.ratio not in (4, 128) or context.arch != "deepseek4":
         raise KvcalcError(f"llama.cpp: no rule for entries of {cache.ratio:,} tokens", "there is none in llama.cpp")
@@ -244,7 +244,7 @@ def compressed_cells(context: Context, ratio: int) -> tuple[int, int]:
     return entries, pad(entries, 256)
 
 
-def _recurrent(each: Held, cache: Recurrent, context: Context) -> Kept:
+def _recurrent(each: StageCaches, cache: Recurrent, context: Context) -> Kept:
     """R, the convolution's columns, and S, the state; both f32, and once more for each token that may be drafted."""
     state = recurrent_state(cache)
     r, s = (_F32 * each.copies * size for size in (state.conv_width * state.columns, state.state))

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kvcalc.core.model import Attention, Latent, Recurrent
-from kvcalc.engines.base import Question, held
+from kvcalc.engines.base import Question, stage_caches
 from kvcalc.engines.llama_cpp.caches import compressed_cells, keep
 from kvcalc.engines.llama_cpp.context import Context, context_of
 from kvcalc.engines.llama_cpp.versions import VERSIONS, Version
-from kvcalc.engines.log_form import MIB, Expected, Found, Printed, Run, Variation, plain
+from kvcalc.engines.log_form import MIB, Expected, MatchedLine, Printed, StartLog, Variation, plain
 
 __all__ = ["expect", "rows", "rules_of", "variations"]
 
@@ -29,7 +29,7 @@ _ORDER = ("base", "swa", "csa", "hca", "lid", "index")
 def _pools(question: Question, context: Context) -> tuple[list[_Pool], _Pool | None]:
     """The caches with keys, and the one with states."""
     found: dict[str, tuple[int, tuple[int, ...]]] = {}
-    for each in held(question):
+    for each in stage_caches(question):
         kept = keep(each, context)
         for name, sizes in kept.pools:
             layers, before = found.get(name, (0, (0,) * len(sizes)))
@@ -47,7 +47,7 @@ def _flat(pool: tuple[int, tuple[int, ...]], cells: int) -> tuple[int, int, tupl
     return pool[0], cells, pool[1]
 
 
-def expect(question: Question, run: Run) -> Iterator[Expected]:
+def expect(question: Question, run: StartLog) -> Iterator[Expected]:
     """Each printed cache beside the one that stands in its place, cache by cache in their order."""
     context = context_of(question)
     keyed, states = _pools(question, context)
@@ -87,25 +87,25 @@ class _Buffers:
     """Lines of single devices, which count where no line with the sum follows."""
 
     def __init__(self) -> None:
-        self.keyed: list[Found] = []
-        self.states: list[Found] = []
+        self.keyed: list[MatchedLine] = []
+        self.states: list[MatchedLine] = []
         self.announced: _Pool | None = None
 
-    def add(self, found: Found) -> None:
+    def add(self, found: MatchedLine) -> None:
         (self.keyed if "buffer_mib" in found.says else self.states).append(found)
 
-    def close(self, pool: _Pool | None, run: Run) -> Iterator[Expected]:
+    def close(self, pool: _Pool | None, run: StartLog) -> Iterator[Expected]:
         pool, self.announced = self.announced or pool, None
         found, self.keyed = self.keyed, []
         if found and pool is not None:
             yield from _summed(found, "buffer_mib", f"{_prefix(pool)}kv_mib", sum(pool.sizes), run)
 
-    def close_states(self, pool: _Pool | None, run: Run) -> Iterator[Expected]:
+    def close_states(self, pool: _Pool | None, run: StartLog) -> Iterator[Expected]:
         if self.states and pool is not None:
             yield from _summed(self.states, "rs_buffer_mib", "rs_mib", sum(pool.sizes), run)
 
 
-def _summed(found: list[Found], name: str, quantity: str, size: int, run: Run) -> Iterator[Expected]:
+def _summed(found: list[MatchedLine], name: str, quantity: str, size: int, run: StartLog) -> Iterator[Expected]:
     """Several printed numbers may each be half a digit off."""
     printed = [number for each in found if (number := each.get(name, 2)) is not None]
     half = len(printed) * MIB // 200
@@ -114,7 +114,7 @@ def _summed(found: list[Found], name: str, quantity: str, size: int, run: Run) -
     yield Expected(found[0].number, quantity, total, "MiB", scale, size - half, size, size + half)
 
 
-def _scale(run: Run) -> int:
+def _scale(run: StartLog) -> int:
     """Bytes of what is printed as MiB."""
     return MIB if run.giga == 2**30 else 10**6
 
@@ -123,13 +123,13 @@ def _prefix(pool: _Pool) -> str:
     return "" if pool.name == "base" else f"{pool.name}_"
 
 
-def _cells(found: Found, pool: _Pool | None) -> Iterator[Expected]:
+def _cells(found: MatchedLine, pool: _Pool | None) -> Iterator[Expected]:
     printed = found.get("cells")
     if printed is not None and pool is not None and pool.name in ("base", "swa"):
         yield Expected(found.number, f"{_prefix(pool)}cells", printed, "", 1, pool.cells, pool.cells, pool.cells)
 
 
-def _keyed(found: Found, pool: _Pool | None, run: Run) -> Iterator[Expected]:
+def _keyed(found: MatchedLine, pool: _Pool | None, run: StartLog) -> Iterator[Expected]:
     """Cells, layers, and the sizes of K and V."""
     prefix = "" if pool is None else _prefix(pool)
     for name in ("cells", "layers"):
@@ -146,7 +146,7 @@ def _keyed(found: Found, pool: _Pool | None, run: Run) -> Iterator[Expected]:
             yield _sized(found, prefix + name, printed, size, run, "a cache of a draft, whose shape is not in the log")
 
 
-def _recurrent(found: Found, pool: _Pool | None, question: Question, run: Run) -> Iterator[Expected]:
+def _recurrent(found: MatchedLine, pool: _Pool | None, question: Question, run: StartLog) -> Iterator[Expected]:
     """Cells and the sizes of R, S and P; the layers are those of the whole model."""
     why = "no state is known of this model"
     counts = {"rs_cells": pool.cells, "rs_layers": len(question.request.model.layers)} if pool else {}
@@ -161,7 +161,7 @@ def _recurrent(found: Found, pool: _Pool | None, question: Question, run: Run) -
             yield _sized(found, name, printed, size, run, why)
 
 
-def _sized(found: Found, quantity: str, printed: Printed, size: int | None, run: Run, why: str) -> Expected:
+def _sized(found: MatchedLine, quantity: str, printed: Printed, size: int | None, run: StartLog, why: str) -> Expected:
     """Printed from a float of 32 bits, which is off by one part in 2^24."""
     if size is None:
         return Expected(found.number, quantity, printed, "MiB", _scale(run), why=why)
@@ -169,13 +169,13 @@ def _sized(found: Found, quantity: str, printed: Printed, size: int | None, run:
     return Expected(found.number, quantity, printed, "MiB", _scale(run), size - off, size, size + off)
 
 
-def rules_of(run: Run) -> str | None:
+def rules_of(run: StartLog) -> str | None:
     """The newest build that prints in this way."""
     newest = rows(run)[-1]
     return newest.name if newest != VERSIONS[-1] else None
 
 
-def rows(run: Run) -> list[Version]:
+def rows(run: StartLog) -> list[Version]:
     """The builds that may have printed a run."""
     found = list(VERSIONS)
     sized = [each.says for each in run.found if "kv_mib" in each.says]
@@ -194,7 +194,7 @@ def rows(run: Run) -> list[Version]:
     return found or list(VERSIONS)
 
 
-def variations(question: Question, run: Run, version: str | None) -> Iterator[Variation]:
+def variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:
     """Builds of other years, what the log does not state of the context, and states kept for drafts."""
     if version is None:
         for row in reversed(rows(run)):
@@ -216,7 +216,7 @@ def variations(question: Question, run: Run, version: str | None) -> Iterator[Va
                 )
 
 
-def _file(question: Question, run: Run) -> Iterator[Variation]:
+def _file(question: Question, run: StartLog) -> Iterator[Variation]:
     """Files that were converted before llama.cpp knew latents hold a model of many heads."""
     kept, caches = question.version, question.request.model.distinct_caches
     if isinstance(kept, Version) and kept.latent != "heads" and any(isinstance(c, Latent) for c in caches):
@@ -225,12 +225,12 @@ def _file(question: Question, run: Run) -> Iterator[Variation]:
         yield Variation("a file from before latents had keys of their own, every head kept", changed, open=silent)
 
 
-def _announced(run: Run) -> bool:
+def _announced(run: StartLog) -> bool:
     """Windows at full length are warned of just before the caches are announced (llama-kv-cache-iswa.cpp)."""
     return any("cache" in each.says for each in run.found)
 
 
-def _settings(question: Question, run: Run) -> Iterator[tuple[str, dict[str, object]]]:
+def _settings(question: Question, run: StartLog) -> Iterator[tuple[str, dict[str, object]]]:
     caches = question.request.model.distinct_caches
     if any(isinstance(c, Attention) and c.reach in ("sliding", "chunked") for c in caches):
         yield "windows at full length (--swa-full)", {"swa_full": True}

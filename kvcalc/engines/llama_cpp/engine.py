@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kvcalc.core.model import Attention, Indexer, Latent
-from kvcalc.engines.base import Allocation, Engine, Held, Question, held
+from kvcalc.engines.base import Allocation, Engine, Question, StageCaches, stage_caches
 from kvcalc.engines.deviation import restaged, without_tp
 from kvcalc.engines.llama_cpp.archs import DRAFTS_CACHED
 from kvcalc.engines.llama_cpp.caches import DRAFT_CONTEXT, DRAFT_LAYERS, Kept, keep
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES, Context, context_of
-from kvcalc.engines.llama_cpp.flags import FLAGS, asked, model_of, stored
+from kvcalc.engines.llama_cpp.flags import FLAGS, model_of, options_of, stored
 from kvcalc.engines.llama_cpp.lines import log_lines
 from kvcalc.engines.llama_cpp.start import start
 from kvcalc.engines.llama_cpp.versions import VERSIONS
@@ -26,7 +26,7 @@ def allocate(question: Question) -> Allocation:
     if question.request.layout.pp > 1:
         question = restaged(question, _devices(question))
     context = context_of(question)
-    kept = [keep(each, context) for each in held(question)]
+    kept = [keep(each, context) for each in stage_caches(question)]
     if context.arch in DRAFTS_CACHED and question.request.facts.gguf:  # a file's own draft layers
         kept += [keep(each, context, DRAFT_LAYERS) for each in _draft_layers(question)]
     log = log_lines(kept, context, len(question.request.model.layers))
@@ -57,14 +57,14 @@ def _devices(question: Question) -> list[int]:
     return [stages[stage] for stage in range(pp)]
 
 
-def _draft_layers(question: Question) -> Iterator[Held]:
+def _draft_layers(question: Question) -> Iterator[StageCaches]:
     """The attention of a model's draft layers, on the last stage; no question's own size counts them."""
     stage = question.request.layout.pp - 1
     attending = (
         c for layer in question.request.model.draft for c in layer if isinstance(c, Attention | Latent | Indexer)
     )
     for cache, copies in Counter(attending).items():
-        yield Held(stage, cache, cache, copies, 0)
+        yield StageCaches(stage, cache, cache, copies, 0)
 
 
 def _values(kept: list[Kept], context: Context) -> dict[str, int | str | bool | None]:
@@ -112,7 +112,7 @@ ENGINE = Engine(
     allocate,
     _FORMATS,
     FLAGS,
-    asked,
+    options_of,
     model_of,
     MOST_SEQUENCES,
     stored=stored,

@@ -7,17 +7,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kvcalc.commands.flags import Flag, Flags, Image, Read, word
+from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.core.dtypes import KV, find
 from kvcalc.core.model import Compressed, Latent, Model
 from kvcalc.core.units import parse_integer
-from kvcalc.engines.base import Asked
+from kvcalc.engines.base import EngineOptions
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES
 from kvcalc.engines.llama_cpp.names import SWITCHES, WORDS
 from kvcalc.engines.llama_cpp.versions import Version
 from kvcalc.errors import KvcalcError, shown
 
-__all__ = ["FLAGS", "asked", "model_of", "stored"]
+__all__ = ["FLAGS", "model_of", "options_of", "stored"]
 
 # tools.sh is the entrypoint of the full images, and takes the program as its first word (.devops/tools.sh).
 _SERVERS = ("llama-server", "llama serve", "llama server", "tools.sh --server", "tools.sh -s")
@@ -139,7 +139,7 @@ _NAMING = ("repo", "url", "model")
 _AT_HUB = re.compile(r"(?:https?://)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)/resolve/.+", re.ASCII)
 
 
-def model_of(program: str, read: Read) -> str | None:  # noqa: ARG001 - one signature for all engines
+def model_of(program: str, read: FlagValues) -> str | None:  # noqa: ARG001 - one signature for all engines
     """A file, or the hub id of a repository without its quantisation: `org/name:Q4_K_M` is org/name."""
     values = _values(read)
     model = str(next((values[key] for key in _NAMING if values.get(key)), ""))
@@ -156,7 +156,7 @@ _STORED = re.compile(
 _UNPACKED = ("F16", "BF16", "F32", "FP16")
 
 
-def stored(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG001 - one signature for all engines
+def stored(program: str, read: FlagValues, model: Model) -> str | None:  # noqa: ARG001 - one signature for all engines
     """What a command runs, by its name: a file that packs the weights. None for one that was read, or packs nothing."""
     values = _values(read)
     named = [str(values[key]) for key in ("file", *_NAMING) if values.get(key)]
@@ -164,11 +164,11 @@ def stored(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG00
     return None if model.gguf or found in _UNPACKED else f"a {found or 'GGUF'} file"
 
 
-def _values(read: Read) -> Mapping[str, Any]:
+def _values(read: FlagValues) -> Mapping[str, Any]:
     return {**_SHORTHANDS.get(str(read.values.get("shorthand")), {}), **read.values}
 
 
-def asked(program: str, read: Read, model: Model) -> Asked:
+def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     """What a command says. Without a program, and where nothing speaks of tokens, --context and --batch count."""
     values, version = _values(read), read.version
     assert isinstance(version, Version)
@@ -198,7 +198,7 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         warnings += ("-fa: expected on, off or auto behind it, without which llama.cpp does not start: on is used",)
     if "override" in values:
         warnings += ("--override-kv: may change the cache, and was not looked at",)
-    return Asked(options, settings | drafts, warnings=warnings)
+    return EngineOptions(options, settings | drafts, warnings=warnings)
 
 
 def _devices(values: Mapping[str, Any]) -> int:

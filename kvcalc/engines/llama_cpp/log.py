@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kvcalc.engines.llama_cpp.check import expect, rules_of, variations
-from kvcalc.engines.log_form import Found, LogForm, Run, Said, line, plain
+from kvcalc.engines.log_form import LogFacts, LogForm, MatchedLine, StartLog, line, plain
 
 __all__ = ["FORM", "LINES", "flash_of", "metadata_of"]
 
@@ -63,18 +63,18 @@ LINES = (
 )
 
 
-def _said(run: Run) -> Said:
+def _said(run: StartLog) -> LogFacts:
     """What the log says of the model, down to its metadata, and of the context."""
     build = run.last("build")
     names = [name for name in (run.last("file"), run.last("name")) if name]
     version = f"b{build}" if build else None
-    return Said(tuple(names), version, tuple(_words(run)), metadata=metadata_of(run), rules=rules_of(run))
+    return LogFacts(tuple(names), version, tuple(_words(run)), metadata=metadata_of(run), rules=rules_of(run))
 
 
 _FLASH = {"1": "on", "0": "off", "enabled": "on", "disabled": "off", "auto": "auto"}
 
 
-def _words(run: Run) -> Iterator[str]:
+def _words(run: StartLog) -> Iterator[str]:
     """The command line that such a context comes from."""
     sequences = plain(run.last("n_seq_max")) or plain(run.last("seqs")) or plain(run.last("rs_seqs"))
     sequences = sequences or plain(run.last("rs_cells"))
@@ -103,14 +103,14 @@ def _words(run: Run) -> Iterator[str]:
         yield from ("--spec-type", "draft-mtp", "--spec-draft-n-max", str(drafted))
 
 
-def flash_of(run: Run, v_type: str | None) -> str | None:
+def flash_of(run: StartLog, v_type: str | None) -> str | None:
     """Whether flash attention is on, off, or on if it can be. Values in blocks cannot be without it."""
     if v_type not in (None, "f32", "f16", "bf16"):
         return "on"
     return _FLASH.get(run.last("flash_attn") or "")
 
 
-def metadata_of(run: Run) -> dict[str, object] | None:
+def metadata_of(run: StartLog) -> dict[str, object] | None:
     """The metadata of the model's file, where the log lists all of it that matters; long arrays are cut there."""
     found: dict[str, object] = {}
     for each in run.found:
@@ -150,7 +150,7 @@ def _value(kind: str, text: str) -> object:
     return text if kind == "str" else None
 
 
-def _claims(found: Sequence[Found]) -> bool:
+def _claims(found: Sequence[MatchedLine]) -> bool:
     return not any("ollama" in each.says for each in found)
 
 

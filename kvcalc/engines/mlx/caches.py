@@ -11,10 +11,10 @@ from kvcalc.engines.mlx.growth import Moment, chunked, grown, rotated
 from kvcalc.engines.mlx.models import EXACT, Family
 from kvcalc.errors import KvcalcError
 
-__all__ = ["Pair", "Run", "pair_of", "state_bytes"]
+__all__ = ["CacheRun", "Pair", "pair_of", "state_bytes"]
 
 
-class Run(NamedTuple):
+class CacheRun(NamedTuple):
     """A question as MLX-LM runs it. `windows` are those that it keeps, `at` when most can be held, and the end.
 
     It fails with more than `most_tokens`.
@@ -51,7 +51,7 @@ class Pair(NamedTuple):
             case "chunks":
                 return chunked(at, self.span)
 
-    def bytes(self, at: Moment, run: Run) -> tuple[int, int]:
+    def bytes(self, at: Moment, run: CacheRun) -> tuple[int, int]:
         """Bytes of the two arrays. Quantised: bits packed into words, a scale and a bias for each group."""
         tokens, size = self.capacity(at), run.dtype.block_bytes
         if not at.quantised or not self.quantises:
@@ -61,7 +61,7 @@ class Pair(NamedTuple):
         return k, v
 
 
-def pair_of(cache: Cache, run: Run) -> Pair | None:
+def pair_of(cache: Cache, run: CacheRun) -> Pair | None:
     """The two arrays of a cache; None for layers that reuse those of others."""
     family, use = run.family, run.settings
     quantises = use.kv_bits is not None and not family.packed
@@ -96,7 +96,7 @@ def pair_of(cache: Cache, run: Run) -> Pair | None:
     return pair
 
 
-def state_bytes(cache: Recurrent, run: Run) -> int:
+def state_bytes(cache: Recurrent, run: CacheRun) -> int:
     """A convolution keeps kernel - 1 columns in the model's dtype; states are float32, but for the oldest kinds."""
     state = recurrent_state(cache)
     match cache.kind:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from kvcalc.core.explain import cache_name
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Model, Recurrent, Shared
 from kvcalc.core.units import many
-from kvcalc.engines.base import Allocation, Charge, Engine, Held, Question, Rule, Step, held
+from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, StageCaches, Step, stage_caches
 from kvcalc.engines.deviation import without_tp
-from kvcalc.engines.mlx.caches import Pair, Run, pair_of, state_bytes
-from kvcalc.engines.mlx.flags import FLAGS, Settings, asked, settings, stored
+from kvcalc.engines.mlx.caches import CacheRun, Pair, pair_of, state_bytes
+from kvcalc.engines.mlx.flags import FLAGS, Settings, options_of, settings, stored
 from kvcalc.engines.mlx.growth import moments
 from kvcalc.engines.mlx.models import EXACT, Family, family_of
 from kvcalc.errors import KvcalcError
@@ -44,7 +44,7 @@ def allocate(question: Question) -> Allocation:
     run = _run(question)
     charges = []
     held_at = [0] * len(run.at)
-    for each in held(question):
+    for each in stage_caches(question):
         charge, sizes = _charge(each, run)
         if charge.bytes or charge.exact:
             charges.append(charge)
@@ -67,7 +67,7 @@ def allocate(question: Question) -> Allocation:
     )
 
 
-def _run(question: Question) -> Run:
+def _run(question: Question) -> CacheRun:
     request, use = question.request, settings(question.settings)
     family = family_of(request.model)
     _check_layout(question, use)
@@ -87,7 +87,7 @@ def _run(question: Question) -> Run:
         raise KvcalcError("--k-dtype: keys and values have one dtype in MLX-LM, the model's", "use --kv-dtype")
     at = moments(request.context, request.context - generated - 1, use.prefill_step_size, start)
     most = None if what is None or start is None else start - 1
-    return Run(family, use, k, windows, tuple(at), question.sequences, most)
+    return CacheRun(family, use, k, windows, tuple(at), question.sequences, most)
 
 
 def _windows(model: Model, family: Family) -> frozenset[Cache]:
@@ -144,7 +144,7 @@ def _unquantisable(model: Model, use: Settings, family: Family, windows: frozens
     return None if family.quantises else f"what {model.model_type} attends to"
 
 
-def _charge(each: Held, run: Run) -> tuple[Charge, list[int]]:
+def _charge(each: StageCaches, run: CacheRun) -> tuple[Charge, list[int]]:
     """What equal caches take in the end, and at each moment."""
     copies = each.copies * run.sequences
     if isinstance(each.cache, Recurrent):
@@ -165,7 +165,7 @@ def _charge(each: Held, run: Run) -> tuple[Charge, list[int]]:
     return _charged(each, [*_steps(each, pair, run), (_BITS, k + v)], parts, how), [copies * (k + v) for k, v in sizes]
 
 
-def _steps(each: Held, pair: Pair, run: Run) -> Iterator[tuple[Rule, int]]:
+def _steps(each: StageCaches, pair: Pair, run: CacheRun) -> Iterator[tuple[Rule, int]]:
     """From the exact size, one rule at a time, to the arrays before they are quantised."""
     copies, size = each.copies * run.sequences, run.dtype.block_bytes
     tokens = run.end.tokens
@@ -190,7 +190,9 @@ def _steps(each: Held, pair: Pair, run: Run) -> Iterator[tuple[Rule, int]]:
     yield rules[pair.grows], pair.capacity(run.end) * elements
 
 
-def _charged(each: Held, steps: Iterable[tuple[Rule, int]], parts: tuple[tuple[str, int], ...], how: str) -> Charge:
+def _charged(
+    each: StageCaches, steps: Iterable[tuple[Rule, int]], parts: tuple[tuple[str, int], ...], how: str
+) -> Charge:
     """A charge without the steps that change nothing."""
     kept: list[Step] = []
     before = each.exact
@@ -201,7 +203,7 @@ def _charged(each: Held, steps: Iterable[tuple[Rule, int]], parts: tuple[tuple[s
     return Charge(cache_name(each.cache), each.copies, each.exact, tuple(kept), parts, how, each.stage)
 
 
-def _facts(run: Run, most: int, end: int) -> Iterator[str]:
+def _facts(run: CacheRun, most: int, end: int) -> Iterator[str]:
     at, use = run.end, run.settings
     generated = at.tokens - at.read - 1
     yield f"a prompt of {at.read + 1:,} tokens in chunks of {at.chunk:,}, then {generated:,} generated (--max-tokens)"
@@ -217,11 +219,13 @@ def _facts(run: Run, most: int, end: int) -> Iterator[str]:
         yield "mlx_lm.server also keeps the caches of finished requests (--prompt-cache-size), which are not counted"
 
 
-def _warnings(run: Run) -> Iterator[str]:
+def _warnings(run: CacheRun) -> Iterator[str]:
     if run.settings.max_kv_size and run.family.own:
         yield "--max-kv-size changes nothing: MLX-LM heeds it only for models without a make_cache of their own"
     if run.settings.kv_bits and run.family.packed:
         yield "--kv-bits changes nothing: MLX-LM passes over the caches of layers that have more than one"
 
 
-ENGINE = Engine("mlx", VERSIONS, allocate, ("fp32", "fp16", "bf16"), FLAGS, asked, stored=stored, vendors=("Apple",))
+ENGINE = Engine(
+    "mlx", VERSIONS, allocate, ("fp32", "fp16", "bf16"), FLAGS, options_of, stored=stored, vendors=("Apple",)
+)

@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kvcalc.commands.flags import Flag, Flags, Read, word
+from kvcalc.commands.flags import Flag, Flags, FlagValues, word
 from kvcalc.core.model import Model
 from kvcalc.core.units import parse_integer
-from kvcalc.engines.base import Asked
+from kvcalc.engines.base import EngineOptions
 from kvcalc.errors import KvcalcError, shown
 
-__all__ = ["FLAGS", "Settings", "asked", "settings", "stored"]
+__all__ = ["FLAGS", "Settings", "options_of", "settings", "stored"]
 
 # Tokens that each program generates by default; without a program, as mlx_lm.generate does.
 _GENERATED = {"generate": 100, "chat": 256, "server": 512}
@@ -94,7 +94,7 @@ def settings(settings: Mapping[str, object]) -> Settings:
 _PACKED = re.compile(r".*-(?:(\d)bit|(mxfp4|mxfp8|nvfp4))(?:-.*)?", re.IGNORECASE)
 
 
-def stored(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG001 - one signature for all engines
+def stored(program: str, read: FlagValues, model: Model) -> str | None:  # noqa: ARG001 - one signature for all engines
     """What a command runs, by its name: weights that are packed, where the model's are not. None for others."""
     packed = _PACKED.fullmatch(str(read.values.get("model", "")))
     counted = model.weights_dtype or model.dtype
@@ -103,7 +103,7 @@ def stored(program: str, read: Read, model: Model) -> str | None:  # noqa: ARG00
     return f"{packed[1]}-bit weights" if packed[1] else f"{packed[2]} weights"
 
 
-def asked(program: str, read: Read, model: Model) -> Asked:  # noqa: ARG001 - one signature for all engines
+def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:  # noqa: ARG001 - one signature for all engines
     name = program.removeprefix("mlx_lm")[1:]
     for flag in FLAGS.flags:
         if flag.key in read.values and flag.key in _LACKS.get(name, ()):
@@ -118,4 +118,4 @@ def asked(program: str, read: Read, model: Model) -> Asked:  # noqa: ARG001 - on
         warnings.append("--prompt-cache-file: the file is not opened, and its tokens counted as read afresh")
     own = {"program": name, "max_tokens": _GENERATED[name]} if name else {}
     given = {key: value for key, value in read.values.items() if key in Settings._fields}
-    return Asked(settings=own | given, warnings=tuple(warnings))
+    return EngineOptions(settings=own | given, warnings=tuple(warnings))

@@ -7,7 +7,7 @@ from kvcalc.engines.base import Allocation, Engine, Question
 from kvcalc.engines.deviation import without_tp
 from kvcalc.engines.llama_cpp import engine as llama_cpp
 from kvcalc.engines.llama_cpp.archs import arch_of
-from kvcalc.engines.ollama.flags import FLAGS, asked, model_of, stored
+from kvcalc.engines.ollama.flags import FLAGS, model_of, options_of, stored
 from kvcalc.engines.ollama.names import preset_of
 from kvcalc.engines.ollama.own_runner import plan_of_its_own
 from kvcalc.engines.ollama.versions import VERSIONS, Version
@@ -103,7 +103,7 @@ ENGINE = Engine(
     allocate,
     llama_cpp.ENGINE.formats,
     FLAGS,
-    asked,
+    options_of,
     model_of,
     llama_cpp.ENGINE.most_sequences,
     named=preset_of,

@@ -6,16 +6,16 @@ From envconfig/config.go, api/types.go (Options and Runner), cmd/cmd.go (flags o
 
 import re
 
-from kvcalc.commands.flags import Flag, Flags, Image, Read
+from kvcalc.commands.flags import Flag, Flags, FlagValues, Image
 from kvcalc.core.model import Model
 from kvcalc.core.units import parse_integer
-from kvcalc.engines.base import Asked
+from kvcalc.engines.base import EngineOptions
 from kvcalc.engines.llama_cpp.archs import arch_of
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES
 from kvcalc.engines.ollama.versions import Version
 from kvcalc.errors import KvcalcError, shown
 
-__all__ = ["FLAGS", "asked", "model_of", "stored"]
+__all__ = ["FLAGS", "model_of", "options_of", "stored"]
 
 _TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")  # handed on to llama-server
 
@@ -61,7 +61,7 @@ FLAGS = Flags(
 )
 
 
-def model_of(program: str, read: Read) -> str | None:
+def model_of(program: str, read: FlagValues) -> str | None:
     """`ollama run MODEL [PROMPT]`; `ollama serve` names none."""
     return read.others[0] if program == "ollama run" and read.others else None
 
@@ -69,7 +69,7 @@ def model_of(program: str, read: Read) -> str | None:
 _FULL = re.compile(r"(?:.*-)?(?:fp16|f16|bf16)", re.IGNORECASE)
 
 
-def stored(program: str, read: Read, model: Model) -> str | None:
+def stored(program: str, read: FlagValues, model: Model) -> str | None:
     """What a command runs, by its tag: a file that packs the weights. None for one that was read, or packs nothing."""
     tag = (model_of(program, read) or "").rpartition(":")[2]
     if model.gguf or _FULL.fullmatch(tag):
@@ -86,7 +86,7 @@ def _by_memory(memory: int | None, version: Version, limit: int | None) -> dict[
     return {"context": tokens if limit is None else min(tokens, limit)}
 
 
-def asked(program: str, read: Read, model: Model) -> Asked:  # noqa: ARG001 - one signature for all engines
+def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:  # noqa: ARG001 - one signature for all engines
     values, version = read.values, read.version
     assert isinstance(version, Version)
     options: dict[str, object] = {}
@@ -111,4 +111,4 @@ def asked(program: str, read: Read, model: Model) -> Asked:  # noqa: ARG001 - on
         warnings.append(f"draft_num_predict: no draft layers of {model.name} are known here")
     settings = {key: values[key] for key in ("flash", "num_batch", "drafted") if key in values}
     told = "context" in options or bool(defaults)
-    return Asked(options, {**settings, "told": told}, tuple(warnings), defaults=defaults)
+    return EngineOptions(options, {**settings, "told": told}, tuple(warnings), defaults=defaults)

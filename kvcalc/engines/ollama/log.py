@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp import check as llama
 from kvcalc.engines.llama_cpp.log import LINES, flash_of, metadata_of
-from kvcalc.engines.log_form import GIB, MIB, Expected, Found, LogForm, Run, Said, Variation, line, plain
+from kvcalc.engines.log_form import GIB, MIB, Expected, LogFacts, LogForm, MatchedLine, StartLog, Variation, line, plain
 from kvcalc.engines.ollama.engine import server_question
 from kvcalc.engines.ollama.versions import VERSIONS, Version
 from kvcalc.errors import KvcalcError
@@ -31,13 +31,13 @@ _OF_SERVER = ("cells", "kv_mib", "buffer_mib", "rs_mib", "rs_buffer_mib")
 _FLASH = {"true": "on", "Enabled": "on", "false": "off", "Disabled": "off"}
 
 
-def _said(run: Run) -> Said:
+def _said(run: StartLog) -> LogFacts:
     names = [name.strip('"') for name in (run.last("name"),) if name]
     rules = VERSIONS[0].name if run.last("own") else None
-    return Said(tuple(names), run.last("version"), env=dict(_env(run)), metadata=metadata_of(run), rules=rules)
+    return LogFacts(tuple(names), run.last("version"), env=dict(_env(run)), metadata=metadata_of(run), rules=rules)
 
 
-def _env(run: Run) -> Iterator[tuple[str, str]]:
+def _env(run: StartLog) -> Iterator[tuple[str, str]]:
     """The settings that such a context comes from."""
     stated = (plain(run.last(name)) for name in ("n_seq_max", "seqs", "rs_seqs", "parallel"))
     sequences = next(filter(None, stated), 1)
@@ -56,7 +56,7 @@ def _env(run: Run) -> Iterator[tuple[str, str]]:
             yield key, str(value)
 
 
-def _expect(question: Question, run: Run) -> Iterator[Expected]:
+def _expect(question: Question, run: StartLog) -> Iterator[Expected]:
     """What Ollama prints for each device, and what its llama-server prints."""
     yield from _own(question, run)
     if any(name in each.says for each in run.found for name in _OF_SERVER):
@@ -66,9 +66,9 @@ def _expect(question: Question, run: Run) -> Iterator[Expected]:
         yield from llama.expect(server_question(question._replace(version=version._replace(build=build))), run)
 
 
-def _own(question: Question, run: Run) -> Iterator[Expected]:
+def _own(question: Question, run: StartLog) -> Iterator[Expected]:
     """Devices share the cache: what one holds follows from the whole and the others."""
-    groups: list[list[Found]] = []
+    groups: list[list[MatchedLine]] = []
     for found in run.found:
         if "own" not in found.says:
             continue
@@ -85,7 +85,7 @@ def _own(question: Question, run: Run) -> Iterator[Expected]:
         yield from _devices(group, total, why, run)
 
 
-def _devices(group: Sequence[Found], total: int | None, why: str, run: Run) -> Iterator[Expected]:
+def _devices(group: Sequence[MatchedLine], total: int | None, why: str, run: StartLog) -> Iterator[Expected]:
     sizes = [
         (found.number, printed, found.says["own_unit"], _UNITS[found.says["own_unit"]] * run.giga // GIB)
         for found in group if (printed := found.get("own_size", 1)) is not None
@@ -99,7 +99,7 @@ def _devices(group: Sequence[Found], total: int | None, why: str, run: Run) -> I
         yield Expected(number, "kv", printed, unit, scale, max(total - high, 0), max(total - whole, 0), total - low)
 
 
-def _variations(question: Question, run: Run, version: str | None) -> Iterator[Variation]:
+def _variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:
     """Other versions, and what Ollama settles by the memory: its batch, and whether it drafts."""
     for row in reversed(VERSIONS):
         if row != question.version:
@@ -112,11 +112,11 @@ def _variations(question: Question, run: Run, version: str | None) -> Iterator[V
         yield Variation(words, question._replace(settings={**question.settings, **settings}), open=True)
 
 
-def _batched(run: Run) -> bool:
+def _batched(run: StartLog) -> bool:
     return bool(run.last("n_ubatch") or run.last("batch"))
 
 
-def _claims(found: Sequence[Found]) -> bool:
+def _claims(found: Sequence[MatchedLine]) -> bool:
     return any("ollama" in each.says or "own" in each.says for each in found)
 
 

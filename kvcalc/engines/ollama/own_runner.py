@@ -11,7 +11,7 @@ from kvcalc.core.dtypes import KV, DType, row_bytes
 from kvcalc.core.explain import cache_name
 from kvcalc.core.model import Attention, Shared
 from kvcalc.core.units import ceil_div, many
-from kvcalc.engines.base import Allocation, Charge, Held, Question, Rule, Step, held
+from kvcalc.engines.base import Allocation, Charge, Question, Rule, StageCaches, Step, stage_caches
 from kvcalc.engines.llama_cpp.archs import arch_of
 from kvcalc.errors import KvcalcError
 
@@ -62,7 +62,7 @@ def plan_of_its_own(question: Question, num_batch: int | None, flash: object) ->
         )
     arch = arch_of(question.request.facts)
     batch = min(num_batch or _BATCH, question.request.context)
-    charges = tuple(_charge(each, question, arch, batch, k, v) for each in held(question))
+    charges = tuple(_charge(each, question, arch, batch, k, v) for each in stage_caches(question))
     whole = ceil_div(question.sequences * question.request.context, _PADDING) * _PADDING
     return Allocation(
         charges,
@@ -73,7 +73,7 @@ def plan_of_its_own(question: Question, num_batch: int | None, flash: object) ->
     )  # fmt: skip
 
 
-def _charge(each: Held, question: Question, arch: str, batch: int, k: DType, v: DType) -> Charge:
+def _charge(each: StageCaches, question: Question, arch: str, batch: int, k: DType, v: DType) -> Charge:
     match each.cache:
         case Shared():
             return Charge(cache_name(each.cache), each.copies, 0, (), (), "nothing of its own", each.stage)

@@ -12,7 +12,7 @@ from kvcalc.core.dtypes import DType
 from kvcalc.core.formula import recurrent_state
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Recurrent, Shared
 from kvcalc.core.units import Fraction
-from kvcalc.engines.base import Held, Question, held
+from kvcalc.engines.base import Question, StageCaches, stage_caches
 from kvcalc.engines.sglang.flags import integer
 from kvcalc.errors import KvcalcError
 
@@ -69,11 +69,11 @@ class Cell(NamedTuple):
     draft: int = 0
 
 
-def placed(question: Question) -> list[Held]:
+def placed(question: Question) -> list[StageCaches]:
     """The caches as the pools count them: every attention layer has its place, also where it shares another's keys and
     values or was pruned away (`layer_setup.py`: end_layer - start_layer; `model_config.py`: get_hybrid_layer_ids).
     """
-    parts = held(question)
+    parts = stage_caches(question)
     own = next((each.cache for each in parts if isinstance(each.cache, Attention) and each.cache.kv_heads), None)
     made = []
     for each in parts:
@@ -86,7 +86,7 @@ def placed(question: Question) -> list[Held]:
     return made
 
 
-def cell_of(parts: list[Held], question: Question) -> Cell:
+def cell_of(parts: list[StageCaches], question: Question) -> Cell:
     """The cell of one stage, the draft's layers with it."""
     ratio = ratio_of(question)
     full = window = state = convolution = k = window_k = keys = layers = first = 0

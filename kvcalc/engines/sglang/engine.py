@@ -9,10 +9,10 @@ from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import attention_tokens, size
 from kvcalc.core.model import Attention, Recurrent
 from kvcalc.core.units import ceil_div, many
-from kvcalc.engines.base import Allocation, Charge, Engine, Held, Question, Rule, Step
+from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, StageCaches, Step
 from kvcalc.engines.deviation import restaged
 from kvcalc.engines.sglang.cells import draft_layers, placed, state_bytes, token_bytes, windowed
-from kvcalc.engines.sglang.flags import FLAGS, asked, integer, model_of, start
+from kvcalc.engines.sglang.flags import FLAGS, integer, model_of, options_of, start
 from kvcalc.engines.sglang.memory import utilization
 from kvcalc.engines.sglang.pool import Pool, pool_of
 from kvcalc.errors import KvcalcError
@@ -112,7 +112,7 @@ def _paged(tokens: int, page: int) -> int:
     return ceil_div(tokens, page) * page
 
 
-def _charge(each: Held, question: Question, pool: Pool) -> Charge:
+def _charge(each: StageCaches, question: Question, pool: Pool) -> Charge:
     request, ranks = question.request, question.request.layout.tp
     times = each.copies * question.sequences * ranks
     tokens = request.context
@@ -146,7 +146,7 @@ ENGINE = Engine(
     allocate,
     ("bf16", "fp8", "fp8_e4m3", "fp8_e5m2"),  # of --kv-cache-dtype; those in 4 bits and mxfp8 were not read
     FLAGS,
-    asked,
+    options_of,
     model_of,
     utilization=utilization,
     newest=VERSIONS[-1].name,

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 
 from kvcalc.commands.deployment import Start, format_word, model_word, share_word, weights_word, words_of
-from kvcalc.commands.flags import Flag, Flags, Image, Read, word
+from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.core import dtypes
 from kvcalc.core.model import Model
 from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.core.weights import loaded_as_fp8
-from kvcalc.engines.base import Asked, model_flag
+from kvcalc.engines.base import EngineOptions, model_flag
 from kvcalc.engines.overrides import known, limit, parse_object
 from kvcalc.errors import KvcalcError, shown
 
-__all__ = ["FLAGS", "asked", "integer", "model_of", "start"]
+__all__ = ["FLAGS", "integer", "model_of", "options_of", "start"]
 
 # Flags that cannot change the cache.
 _SWITCHES = """
@@ -234,7 +234,7 @@ _APART = (
 )  # fmt: skip
 
 
-def asked(program: str, read: Read, model: Model) -> Asked:
+def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     """Options of ours, and SGLang's own settings. Without a length, a command takes the model's limit."""
     values = dict(read.values)
     options = {name: values[name] for name in _OPTIONS if name in values}
@@ -258,7 +258,7 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         settings["context_length"] = values.get("context", limited)
     _spread_attention(values, options, settings)
     draft, algorithm = values.get("draft_model"), str(values.get("algorithm", "")).upper()
-    return Asked(
+    return EngineOptions(
         options,
         settings,
         utilization=utilization if isinstance(utilization, Fraction) else None,
@@ -293,7 +293,7 @@ def _spread_attention(values: Mapping[str, object], options: dict[str, object], 
             settings[name] = max(1, given // groups)
 
 
-def model_of(program: str, read: Read) -> str | None:
+def model_of(program: str, read: FlagValues) -> str | None:
     """--model-path, or the first word behind `sglang serve` (cli/serve.py: _normalize_positional_model_path)."""
     if program.startswith("sglang serve") and read.others and "model" not in read.values:
         return read.others[0]

@@ -11,7 +11,18 @@ from kvcalc.core import dtypes
 from kvcalc.core.model import Attention, Cache, Recurrent
 from kvcalc.engines.base import Allocation, Capacity, Question
 from kvcalc.engines.deviation import restaged
-from kvcalc.engines.log_form import Expected, Found, LogForm, Printed, Run, Said, Variation, digits, line, plain
+from kvcalc.engines.log_form import (
+    Expected,
+    LogFacts,
+    LogForm,
+    MatchedLine,
+    Printed,
+    StartLog,
+    Variation,
+    digits,
+    line,
+    plain,
+)
 from kvcalc.engines.sglang.cells import placed, ratio_of, state_bytes, token_bytes, windowed
 from kvcalc.engines.sglang.engine import stages_of
 
@@ -53,12 +64,12 @@ _FLAGS = (
 )
 
 
-def _said(run: Run) -> Said:
+def _said(run: StartLog) -> LogFacts:
     model = run.first("model_path")
-    return Said((model,) if model else (), None, tuple(_words(run)))
+    return LogFacts((model,) if model else (), None, tuple(_words(run)))
 
 
-def _words(run: Run) -> Iterator[str]:
+def _words(run: StartLog) -> Iterator[str]:
     for key, flag in _FLAGS:
         value = run.last(key)
         if value is not None:
@@ -127,7 +138,7 @@ def _token(cache: Cache, question: Question) -> tuple[int, int]:
     return whole - v, v
 
 
-def _expect(question: Question, run: Run) -> Iterator[Expected]:
+def _expect(question: Question, run: StartLog) -> Iterator[Expected]:
     """Sizes of the pools by the tokens and slots that were printed; tokens by the memory where that is known."""
     allocation, cells = run.engine.allocate(question), _cells(question)
     page = allocation.values["block_size"]
@@ -160,7 +171,7 @@ def _expect(question: Question, run: Run) -> Iterator[Expected]:
         yield from _slots(run, allocation, cells[0], full)
 
 
-def _is_window(found: Found, slots: int, cells: list[_Cells], giga: int) -> bool:
+def _is_window(found: MatchedLine, slots: int, cells: list[_Cells], giga: int) -> bool:
     """The pool's size is that of windows, and not that of full layers."""
     printed = found.get("k_gb", 2)
     if printed is None or not any(each.window_k for each in cells):
@@ -171,7 +182,7 @@ def _is_window(found: Found, slots: int, cells: list[_Cells], giga: int) -> bool
 
 
 def _pool(
-    found: Found, tokens: Printed, page: int, cells: list[_Cells], run: Run, *, draft: bool, window: bool
+    found: MatchedLine, tokens: Printed, page: int, cells: list[_Cells], run: StartLog, *, draft: bool, window: bool
 ) -> Iterator[Expected]:
     """K and V of one pool, which holds a page more than it counts."""
     slots = tokens.value + page
@@ -199,13 +210,13 @@ class _Memory:
     `_profile_available_bytes` in kv_cache_configurator.py takes the least of all ranks; images and drafts come off too.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: StartLog) -> None:
         self.run = run
         self.share = digits(run.last("mem_fraction_static"), 3)
         self.most = plain(run.last("max_total_tokens"))
         self.free: dict[tuple[str, str, str], Printed] = {}  # by name, replica and rank
 
-    def read(self, found: Found) -> None:
+    def read(self, found: MatchedLine) -> None:
         for name in ("before_gb", "after_gb"):
             printed = found.get(name, 2)
             key = name, found.stream, found.rank
@@ -234,7 +245,7 @@ class _Memory:
         return min((free for key, free in self.free.items() if key[:2] == (name, stream)), default=None)
 
 
-def _counted(found: Found, tokens: Printed, allocation: Allocation, memory: _Memory) -> Iterator[Expected]:
+def _counted(found: MatchedLine, tokens: Printed, allocation: Allocation, memory: _Memory) -> Iterator[Expected]:
     """Tokens by the memory. Where that is the log's own, other things that it does not show may have come off."""
     budgets = memory.budgets(found.stream)
     if budgets is None or allocation.capacity is None:
@@ -245,7 +256,7 @@ def _counted(found: Found, tokens: Printed, allocation: Allocation, memory: _Mem
         yield Expected(found.number, "tokens", tokens, "", 1, low, middle, high, excuse=excuse)
 
 
-def _states(found: Found, slots: Printed, cells: list[_Cells], run: Run) -> Iterator[Expected]:
+def _states(found: MatchedLine, slots: Printed, cells: list[_Cells], run: StartLog) -> Iterator[Expected]:
     """States of all slots and one more."""
     for name, each in (("conv_gb", [c.conv for c in cells]), ("ssm_gb", [c.state for c in cells])):
         printed = found.get(name, 2)
@@ -254,7 +265,7 @@ def _states(found: Found, slots: Printed, cells: list[_Cells], run: Run) -> Iter
             yield Expected(found.number, name, printed, "GB", run.giga, low, high, high)
 
 
-def _windows(found: Found, question: Question, page: int) -> Iterator[Expected]:
+def _windows(found: MatchedLine, question: Question, page: int) -> Iterator[Expected]:
     """Tokens of windows are a share of the full ones. Below zero, the weights left nothing."""
     full, windows, ratio = found.get("full_layer_tokens"), found.get("swa_layer_tokens"), ratio_of(question)
     if full is None or windows is None or ratio is None:
@@ -264,7 +275,7 @@ def _windows(found: Found, question: Question, page: int) -> Iterator[Expected]:
     yield Expected(found.number, "swa_layer_tokens", windows, "tokens", 1, least, least, least)
 
 
-def _slots(run: Run, allocation: Allocation, cells: _Cells, full: dict[str, int]) -> Iterator[Expected]:
+def _slots(run: StartLog, allocation: Allocation, cells: _Cells, full: dict[str, int]) -> Iterator[Expected]:
     """Slots of states by the memory that tokens and slots together take."""
     for found in run.found:
         slots, tokens = found.get("mamba_slots"), full.get(found.stream)
@@ -284,7 +295,7 @@ def _slots_of(capacity: Capacity) -> int:
     return slots if isinstance(slots, int) else 0
 
 
-def _variations(question: Question, run: Run, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
+def _variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
     """Pages of kernels that the log does not name, and states in another format."""
     if "page_size" not in question.settings:
         for page in (1, 16, 32, 64, 128, 256):

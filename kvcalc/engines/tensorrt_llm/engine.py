@@ -8,13 +8,24 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvcalc.commands.deployment import Start, format_word, model_word, share_word, weights_word, words_of
-from kvcalc.commands.flags import Flag, Flags, Image, Read, word
+from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.core import dtypes
 from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import attention_tokens, size
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Model, Shared
 from kvcalc.core.units import Fraction, ceil_div, parse_integer
-from kvcalc.engines.base import Allocation, Asked, Capacity, Charge, Engine, Held, Question, Rule, Step, held
+from kvcalc.engines.base import (
+    Allocation,
+    Capacity,
+    Charge,
+    Engine,
+    EngineOptions,
+    Question,
+    Rule,
+    StageCaches,
+    Step,
+    stage_caches,
+)
 from kvcalc.engines.overrides import parse_object
 from kvcalc.errors import KvcalcError
 
@@ -49,7 +60,7 @@ def allocate(question: Question) -> Allocation:
         raise KvcalcError("--use_kv_cache_manager_v2: how its byte quotas become blocks was not read", "leave it out")
     given = question.settings.get("tokens_per_block")
     block = given if isinstance(given, int) else version.block
-    parts = [each for each in held(question) if not isinstance(each.cache, Shared)]
+    parts = [each for each in stage_caches(question) if not isinstance(each.cache, Shared)]
     stages = [
         _by_window([e for e in parts if e.stage == stage], question) for stage in range(question.request.layout.pp)
     ]
@@ -78,7 +89,7 @@ def allocate(question: Question) -> Allocation:
     )
 
 
-def _by_window(parts: list[Held], question: Question) -> dict[int, int]:
+def _by_window(parts: list[StageCaches], question: Question) -> dict[int, int]:
     """Bytes a token of the layers of each window on one rank; 0 is the window of full attention."""
     windows: dict[int, int] = {}
     for each in parts:
@@ -135,7 +146,7 @@ def _log(stages: list[dict[int, int]], budget: int, block: int, length: int) -> 
     return (*lines, f"Number of tokens per block: {block}.", allocated)
 
 
-def _charge(each: Held, question: Question, block: int) -> Charge:
+def _charge(each: StageCaches, question: Question, block: int) -> Charge:
     request, ranks = question.request, question.request.layout.tp
     times = each.copies * question.sequences * ranks
     token = _token_bytes(each.cache, question)
@@ -183,7 +194,7 @@ FLAGS = Flags(
 _OPTIONS = ("context", "tp", "pp", "kv_dtype")
 
 
-def asked(program: str, read: Read, model: Model) -> Asked:
+def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     """Options of ours under their names, the rest as its own settings. The model's limit is the default length."""
     values = {**read.values, **_cache_settings(read.values.get("cache"))}
     utilization, sequences = values.pop("utilization", None), values.pop("max_batch_size", None)
@@ -197,7 +208,7 @@ def asked(program: str, read: Read, model: Model) -> Asked:
     ranks = options.get("tp", 1)
     if settings.get("attention_dp") and isinstance(ranks, int) and ranks > 1:  # resource_manager.py: tp_size is 1
         options["tp"], options["dp"] = 1, ranks
-    return Asked(
+    return EngineOptions(
         options,
         settings,
         utilization=utilization if isinstance(utilization, Fraction) else None,
@@ -239,7 +250,7 @@ def _cache_settings(given: object) -> dict[str, object]:
     return found
 
 
-def model_of(program: str, read: Read) -> str | None:  # noqa: ARG001
+def model_of(program: str, read: FlagValues) -> str | None:  # noqa: ARG001
     """The word behind `trtllm-serve`, or its --model."""
     model = read.values.get("model") or (read.others[0] if read.others else None)
     return model if isinstance(model, str) else None
@@ -284,7 +295,7 @@ ENGINE = Engine(
     allocate,
     ("bf16", "fp16", "fp8", "fp8_e4m3", "nvfp4"),
     FLAGS,
-    asked,
+    options_of,
     model_of,
     utilization=utilization,
     # Activations and what is outside torch, measured with a small cache: as other engines' logs have them.

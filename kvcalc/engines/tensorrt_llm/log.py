@@ -9,8 +9,19 @@ from typing import NamedTuple
 
 from kvcalc.core.model import Attention, Cache, Shared
 from kvcalc.core.units import Fraction, ceil_div
-from kvcalc.engines.base import Question, held
-from kvcalc.engines.log_form import Expected, Found, LogForm, Printed, Run, Said, Variation, digits, line, plain
+from kvcalc.engines.base import Question, stage_caches
+from kvcalc.engines.log_form import (
+    Expected,
+    LogFacts,
+    LogForm,
+    MatchedLine,
+    Printed,
+    StartLog,
+    Variation,
+    digits,
+    line,
+    plain,
+)
 from kvcalc.engines.tensorrt_llm.engine import _token_bytes
 
 __all__ = ["FORM"]
@@ -43,12 +54,12 @@ _LINES = (
 )  # fmt: skip
 
 
-def _said(run: Run) -> Said:
+def _said(run: StartLog) -> LogFacts:
     model = run.first("model")
-    return Said((model,) if model else (), run.last("version"), tuple(_words(run)))
+    return LogFacts((model,) if model else (), run.last("version"), tuple(_words(run)))
 
 
-def _words(run: Run) -> Iterator[str]:
+def _words(run: StartLog) -> Iterator[str]:
     for keys, flag in (
         (("tensor_parallel_size", "tp_size"), "--tp_size"),
         (("pipeline_parallel_size", "pp_size"), "--pp_size"),
@@ -68,13 +79,13 @@ class _Memory(NamedTuple):
     available: Printed | None = None
 
 
-def _expect(question: Question, run: Run) -> Iterator[Expected]:
+def _expect(question: Question, run: StartLog) -> Iterator[Expected]:
     """Bytes by the tokens that were printed, and tokens by the memory that was estimated or available."""
     block, token = run.engine.allocate(question).values["block_size"], _tokens_bytes(question)
     assert isinstance(block, int)
     least, most = min(token), max(token)
     memory = _Memory()
-    allocated: tuple[Found, Printed] | None = None
+    allocated: tuple[MatchedLine, Printed] | None = None
     for found in run.found:
         memory = _Memory(found.get("estimated", 2) or memory.estimated, found.get("available", 2) or memory.available)
         each, tokens, blocks = found.get("token_bytes"), found.get("tokens"), found.get("num_blocks")
@@ -102,7 +113,7 @@ def _expect(question: Question, run: Run) -> Iterator[Expected]:
 def _tokens_bytes(question: Question) -> list[int]:
     """Bytes of a token on one rank of each stage, windows in full: nothing narrows them by default."""
     stages = [0] * question.request.layout.pp
-    for each in held(question):
+    for each in stage_caches(question):
         if not isinstance(each.cache, Shared):
             stages[each.stage] += each.copies * _token_bytes(_widened(each.cache), question)
     return stages
@@ -115,7 +126,7 @@ def _widened(cache: Cache) -> Cache:
 
 
 def _counted(
-    question: Question, run: Run, memory: _Memory, count: Expected, block: int, token: int
+    question: Question, run: StartLog, memory: _Memory, count: Expected, block: int, token: int
 ) -> Iterator[Expected]:
     """A count of tokens or blocks by the memory. The last block is rounded down or up, by the path that made it."""
     excuse = ""
@@ -144,7 +155,7 @@ def _share(text: str | None) -> Fraction | None:
     return None if found is None else Fraction(round(found.value * 10**6 / 10**found.places), 10**6)
 
 
-def _variations(question: Question, run: Run, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
+def _variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
     if "tokens_per_block" not in question.settings:
         for block in (32, 64, 128):
             settings = {**question.settings, "tokens_per_block": block}

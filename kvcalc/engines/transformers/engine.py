@@ -13,9 +13,9 @@ from kvcalc.core.model import Attention, Compressed, Layer, Recurrent, Shared, S
 from kvcalc.core.units import many
 from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, Step
 from kvcalc.engines.deviation import without_tp
-from kvcalc.engines.transformers.flags import FLAGS, asked, model_of
+from kvcalc.engines.transformers.flags import FLAGS, model_of, options_of
 from kvcalc.engines.transformers.layers import cache_class, layer_classes
-from kvcalc.engines.transformers.run import Run, run_of
+from kvcalc.engines.transformers.run import Generation, run_of
 from kvcalc.engines.transformers.tensors import Stage, Tensor, copied, live_bytes, stages, tensor_bytes
 from kvcalc.engines.transformers.versions import VERSIONS
 
@@ -29,7 +29,7 @@ _EVERYWHERE = Rule(
 )
 
 
-class Group(NamedTuple):
+class TensorGroup(NamedTuple):
     """Equal caches of one stage. `entries`: compressed ones stand beside them; `extra`: the exact size has none."""
 
     stage: int
@@ -39,7 +39,7 @@ class Group(NamedTuple):
 
 
 Layers: TypeAlias = Mapping[tuple[int, Layer], int]  # by stage
-Groups: TypeAlias = Mapping[Group, int]
+Groups: TypeAlias = Mapping[TensorGroup, int]
 
 
 def allocate(question: Question) -> Allocation:
@@ -81,8 +81,8 @@ def _layers(question: Question) -> Layers:
     return Counter((placed.stage, placed.caches) for placed in question.placement.layers)
 
 
-def _groups(layers: Layers, run: Run) -> Groups:
-    groups: Counter[Group] = Counter()
+def _groups(layers: Layers, run: Generation) -> Groups:
+    groups: Counter[TensorGroup] = Counter()
     columns = next(
         (c for _, layer in layers for c in layer if isinstance(c, Recurrent) and c.kind == "shortconv"), None
     )
@@ -91,17 +91,17 @@ def _groups(layers: Layers, run: Run) -> Groups:
         for cache in layer:
             if isinstance(cache, Shared):
                 if not run.habits.shares:
-                    groups[Group(stage, cache.of, extra=_STORED)] += copies
+                    groups[TensorGroup(stage, cache.of, extra=_STORED)] += copies
                 elif run.version.shared_copies and isinstance(cache.of, Attention) and cache.of.reach == "sliding":
-                    groups[Group(stage, cache.of, extra=_COPY)] = 1
+                    groups[TensorGroup(stage, cache.of, extra=_COPY)] = 1
             elif not isinstance(cache, Attention) or cache.kv_heads:
-                groups[Group(stage, cache, entries)] += copies
+                groups[TensorGroup(stage, cache, entries)] += copies
         if run.version.conv_everywhere and columns and columns not in layer:
-            groups[Group(stage, columns, extra=_EVERYWHERE)] += copies
+            groups[TensorGroup(stage, columns, extra=_EVERYWHERE)] += copies
     return groups
 
 
-def _stages(group: Group, run: Run) -> list[Stage]:
+def _stages(group: TensorGroup, run: Generation) -> list[Stage]:
     if group.extra == _COPY:
         assert isinstance(group.cache, Attention)
         return [(_COPY, copied(group.cache, run))]
@@ -109,7 +109,7 @@ def _stages(group: Group, run: Run) -> list[Stage]:
     return found if group.extra is None else [(group.extra, found[-1][1])]
 
 
-def _charge(group: Group, copies: int, found: list[Stage], run: Run) -> Charge:
+def _charge(group: TensorGroup, copies: int, found: list[Stage], run: Generation) -> Charge:
     """From the exact size, one rule at a time, to what is allocated."""
 
     def total(tensors: tuple[Tensor, ...], sequences: int) -> int:
@@ -131,7 +131,7 @@ def _charge(group: Group, copies: int, found: list[Stage], run: Run) -> Charge:
     return Charge(cache_name(group.cache), copies, exact, tuple(steps), tuple(parts.items()), how, group.stage)
 
 
-def _format(tensor: Tensor, run: Run) -> str:
+def _format(tensor: Tensor, run: Generation) -> str:
     how = run.quantised
     if how is None or tensor.part not in {"k_bytes", "v_bytes"}:
         return tensor.dtype.name
@@ -141,7 +141,7 @@ def _format(tensor: Tensor, run: Run) -> str:
     return f"{how.bits} bits with scale and shift for {how.group}{waiting}"
 
 
-def _live(groups: Groups, found: Mapping[Group, list[Stage]], run: Run, sequences: int) -> Counter[int]:
+def _live(groups: Groups, found: Mapping[TensorGroup, list[Stage]], run: Generation, sequences: int) -> Counter[int]:
     """Bytes of the storage that lives on each stage."""
     stages: Counter[int] = Counter()
     for group, copies in groups.items():
@@ -150,7 +150,7 @@ def _live(groups: Groups, found: Mapping[Group, list[Stage]], run: Run, sequence
     return stages
 
 
-def _live_of_all(question: Question, groups: Groups, found: Mapping[Group, list[Stage]], run: Run) -> int:
+def _live_of_all(question: Question, groups: Groups, found: Mapping[TensorGroup, list[Stage]], run: Generation) -> int:
     """Live storage of all replicas, some of which may hold one sequence less."""
     dp, batch = question.request.layout.dp, question.request.batch
     less = batch // dp
@@ -162,7 +162,7 @@ def _live_of_all(question: Question, groups: Groups, found: Mapping[Group, list[
     )
 
 
-def _classes(layers: Layers, run: Run) -> str:
+def _classes(layers: Layers, run: Generation) -> str:
     """Layers of the cache by their class."""
     counts: Counter[str] = Counter()
     for (_, layer), copies in layers.items():
@@ -171,7 +171,7 @@ def _classes(layers: Layers, run: Run) -> str:
     return ", ".join(f"{copies} {name}" for name, copies in counts.items())
 
 
-def _facts(question: Question, run: Run, values: Mapping[str, object]) -> Iterator[str]:
+def _facts(question: Question, run: Generation, values: Mapping[str, object]) -> Iterator[str]:
     """Which classes hold the cache, and what of the numbers depends on how its tokens came."""
     model, chunk = question.request.model, run.settings.prefill_chunk_size
     if model.model_type is None:
@@ -190,7 +190,7 @@ def _facts(question: Question, run: Run, values: Mapping[str, object]) -> Iterat
         yield "states are kept by the modules, beside the cache"
 
 
-def _warnings(question: Question, run: Run) -> Iterator[str]:
+def _warnings(question: Question, run: Generation) -> Iterator[str]:
     settings, context = run.settings, question.request.context
     if run.habits.note:
         yield run.habits.note
@@ -206,6 +206,6 @@ ENGINE = Engine(
     allocate,
     ("fp32", "fp16", "bf16", "fp8", "fp8_e4m3", "int8", "int4"),
     FLAGS,
-    asked,
+    options_of,
     model_of,
 )

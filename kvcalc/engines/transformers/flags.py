@@ -7,14 +7,14 @@ cli/serve.py and cli/chat.py, 5.23.0. `cache_implementation=static` and `--cache
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from kvcalc.commands.flags import Flag, Flags, Read, read_flags, word
+from kvcalc.commands.flags import Flag, Flags, FlagValues, read_flags, word
 from kvcalc.core.dtypes import COMPUTE, DType, find
 from kvcalc.core.model import Model, Recurrent, Shared
 from kvcalc.core.units import parse_integer
-from kvcalc.engines.base import Asked
+from kvcalc.engines.base import EngineOptions
 from kvcalc.errors import KvcalcError, shown
 
-__all__ = ["FLAGS", "GROUPED", "Settings", "asked", "model_of"]
+__all__ = ["FLAGS", "GROUPED", "Settings", "model_of", "options_of"]
 
 GROUPED = ("nbits", "axis_key", "axis_value", "q_group_size", "residual_length")
 
@@ -142,12 +142,12 @@ FLAGS = Flags(
 )
 
 
-def model_of(program: str, read: Read) -> str | None:
+def model_of(program: str, read: FlagValues) -> str | None:
     """`transformers chat MODEL`, and `transformers serve MODEL`."""
     return read.others[0] if program and read.others and "=" not in read.others[0] else None
 
 
-def asked(program: str, read: Read, model: Model) -> Asked:
+def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     """Arguments as flags and as KEY=VALUE, both in any number."""
     words = [word for word in read.others if "=" in word or "://" in word]
     others = [word for word in read.others if word not in words]
@@ -174,7 +174,7 @@ def asked(program: str, read: Read, model: Model) -> Asked:
     dtype = settings.get("dtype")
     if isinstance(dtype, DType) and any(not isinstance(c, Recurrent | Shared) for c in model.distinct_caches):
         options["kv_dtype"] = dtype.name
-    return Asked(options, settings, tuple(warnings))
+    return EngineOptions(options, settings, tuple(warnings))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -183,7 +183,7 @@ def _pair(text: str) -> tuple[str, str]:
     return key.strip().lstrip("-"), _bare(value.strip().rstrip(","))
 
 
-def _read(words: Sequence[str]) -> Read:
+def _read(words: Sequence[str]) -> FlagValues:
     return read_flags(words, FLAGS, {}, "transformers")
 
 

@@ -12,12 +12,12 @@ from kvcalc.core.model import (
     Shared,
     attention_class,
 )
-from kvcalc.engines.transformers.run import Run
+from kvcalc.engines.transformers.run import Generation
 
 __all__ = ["cache_class", "layer_classes"]
 
 
-def cache_class(model: Model, run: Run) -> str | None:
+def cache_class(model: Model, run: Generation) -> str | None:
     """The class of the object that `generate` fills; None where each model had its own, or none."""
     caches = model.distinct_caches
     kinds = {cache.kind for cache in caches if isinstance(cache, Recurrent)}
@@ -32,7 +32,7 @@ def cache_class(model: Model, run: Run) -> str | None:
     return "StaticCache" if run.static else "DynamicCache"
 
 
-def layer_classes(layer: Layer, run: Run) -> tuple[str, ...]:
+def layer_classes(layer: Layer, run: Generation) -> tuple[str, ...]:
     """The classes of a decoder layer's objects in the cache, mostly one. Some hold nothing."""
     caches = [cache for cache in layer if not isinstance(cache, Shared)]
     if not run.habits.shares:
@@ -52,13 +52,13 @@ def layer_classes(layer: Layer, run: Run) -> tuple[str, ...]:
     return tuple(_attention(cache, run, indexed=indexed) for cache in attending)
 
 
-def _with_state(cache: Cache, run: Run) -> str:
+def _with_state(cache: Cache, run: Generation) -> str:
     static = "Static" if run.static else ""
     window = "SlidingWindowAttention" if _slides(cache, run) else "FullAttention"
     return f"LinearAttentionAnd{static}{window}Layer"
 
 
-def _attention(cache: Attention | Latent, run: Run, *, indexed: bool) -> str:
+def _attention(cache: Attention | Latent, run: Generation, *, indexed: bool) -> str:
     kind = "Static" if run.static else "Dynamic"
     if run.quantised:
         return {"quanto": "Quanto", "hqq": "HQQ", "fp8": "Fp8"}[run.quantised.backend] + "QuantizedLayer"
@@ -67,5 +67,5 @@ def _attention(cache: Attention | Latent, run: Run, *, indexed: bool) -> str:
     return f"{kind}{'Indexed' if indexed else 'SlidingWindow' if _slides(cache, run) else ''}Layer"
 
 
-def _slides(cache: Cache, run: Run) -> bool:
+def _slides(cache: Cache, run: Generation) -> bool:
     return isinstance(cache, Attention) and cache.reach in {"sliding", "chunked"} and run.windows

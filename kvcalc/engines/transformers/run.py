@@ -16,13 +16,13 @@ from kvcalc.engines.transformers.types import Habits, habits_of
 from kvcalc.engines.transformers.versions import Version
 from kvcalc.errors import KvcalcError
 
-__all__ = ["Run", "run_of"]
+__all__ = ["Generation", "run_of"]
 
 _MAMBA = frozenset({"mamba1"})
 _DYNAMIC = "cache_implementation=dynamic"
 
 
-class Run(NamedTuple):
+class Generation(NamedTuple):
     """`tokens` of each sequence are cached, of which the last forward brought `last`; `decoded` came one by one.
 
     `beside`: tokens that a window has more than W. `static` is the length of a StaticCache. `widths` are those of the
@@ -58,7 +58,7 @@ class Run(NamedTuple):
         """The cache knows of windows."""
         return self.habits.windows and not self.settings.no_config
 
-    def moments(self, ratios: Collection[int]) -> Iterator["Run"]:
+    def moments(self, ratios: Collection[int]) -> Iterator["Generation"]:
         """When more may be held than in the end: after chunks, after the prompt, and before the last quantisation.
 
         What waits for the compressors of these `ratios` is most when one of them has its whole group.
@@ -75,7 +75,7 @@ class Run(NamedTuple):
             rest, waiting = quantised.rest, quantised.residual - 1
             yield self._replace(tokens=self.tokens - rest - 1, quantised=quantised._replace(rest=waiting))
 
-    def _chunks(self, ratios: Collection[int]) -> Iterator["Run"]:
+    def _chunks(self, ratios: Collection[int]) -> Iterator["Generation"]:
         """After whole chunks of the prompt. What waits repeats, and the rest grows: the last ones are enough."""
         chunk, prompt = self.settings.prefill_chunk_size, self.tokens - self.decoded
         if not chunk:
@@ -91,7 +91,7 @@ class Run(NamedTuple):
             )
 
 
-def run_of(question: Question) -> Run:
+def run_of(question: Question) -> Generation:
     """Raises KvcalcError where transformers has no such cache, or none whose rules were read."""
     request, version = question.request, cast("Version", question.version)
     settings = Settings()._replace(**question.settings)  # type: ignore[arg-type]  # the flags' parsers made them
@@ -106,7 +106,7 @@ def run_of(question: Question) -> Run:
         _refuse(model, "a DynamicCache() without a config", Indexer, Recurrent, Compressed)
     if static and not habits.static:
         raise KvcalcError(f"cache_implementation: a StaticCache cannot hold the layers of {model.model_type}", _DYNAMIC)
-    return Run(
+    return Generation(
         version,
         habits,
         settings,

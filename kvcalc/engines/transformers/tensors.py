@@ -8,7 +8,7 @@ from kvcalc.core.formula import attention_tokens, recurrent_state
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Recurrent, Stored
 from kvcalc.engines.base import Rule
 from kvcalc.engines.transformers.quantised import quantised_bytes
-from kvcalc.engines.transformers.run import Run
+from kvcalc.engines.transformers.run import Generation
 from kvcalc.errors import KvcalcError
 
 __all__ = ["STATIC", "Stage", "Tensor", "copied", "live_bytes", "stages", "tensor_bytes"]
@@ -47,7 +47,7 @@ class Tensor(NamedTuple):
 Stage: TypeAlias = tuple[Rule, tuple[Tensor, ...]]
 
 
-def stages(cache: Stored, run: Run, *, entries: bool) -> Iterator[Stage]:
+def stages(cache: Stored, run: Generation, *, entries: bool) -> Iterator[Stage]:
     """What a cache holds for one sequence after each rule. `entries`: compressed ones stand beside it."""
     match cache:
         case Attention():
@@ -68,18 +68,18 @@ def stages(cache: Stored, run: Run, *, entries: bool) -> Iterator[Stage]:
             assert_never(cache)
 
 
-def _pair(run: Run, k: int, v: int, tokens: int, live: int | None = None) -> tuple[Tensor, ...]:
+def _pair(run: Generation, k: int, v: int, tokens: int, live: int | None = None) -> tuple[Tensor, ...]:
     live = tokens if live is None else live
     return Tensor("k_bytes", k, tokens, live, run.dtype), Tensor("v_bytes", v, tokens, live, run.dtype)
 
 
-def _plain(run: Run, k: int, v: int, tokens: int) -> Stage:
+def _plain(run: Generation, k: int, v: int, tokens: int) -> Stage:
     """Keys and values in the format that the run gives them."""
     rule = _DTYPE if run.quantised is None else _FP8 if run.quantised.backend == "fp8" else _QUANTISED
     return rule, _pair(run, k, v, tokens)
 
 
-def _attention(cache: Attention, run: Run, *, entries: bool) -> Iterator[Stage]:
+def _attention(cache: Attention, run: Generation, *, entries: bool) -> Iterator[Stage]:
     k, v = cache.kv_heads * cache.k_dim, cache.kv_heads * cache.v_dim
     tokens = attention_tokens(cache, run.tokens, run.encoder_tokens)
     yield _plain(run, k, v, tokens)
@@ -95,7 +95,7 @@ def _attention(cache: Attention, run: Run, *, entries: bool) -> Iterator[Stage]:
     yield rule, _pair(run, k, v, kept, live)
 
 
-def _kept(span: int | None, run: Run) -> tuple[Rule, int, int]:
+def _kept(span: int | None, run: Generation) -> tuple[Rule, int, int]:
     """Tokens of a layer, and those whose storage lives. A window keeps a view of what the last forward attended to."""
     if span is None or not run.windows:
         tokens = run.static or run.tokens
@@ -109,7 +109,7 @@ def _kept(span: int | None, run: Run) -> tuple[Rule, int, int]:
     return _WINDOW, min(run.tokens, span - 1), min(run.tokens - run.last, span - 1) + run.last
 
 
-def _compressed(cache: Compressed, run: Run) -> Iterator[Stage]:
+def _compressed(cache: Compressed, run: Generation) -> Iterator[Stage]:
     entries, rest = divmod(run.tokens, cache.ratio)
     kept = tuple(
         Tensor(part, width, entries, entries, run.dtype)
@@ -124,7 +124,7 @@ def _compressed(cache: Compressed, run: Run) -> Iterator[Stage]:
     yield _BUFFERS, (*kept, waiting, Tensor("compressor_bytes", width, overlap, overlap, run.dtype))
 
 
-def _recurrent(cache: Recurrent, run: Run) -> Iterator[Stage]:
+def _recurrent(cache: Recurrent, run: Generation) -> Iterator[Stage]:
     state, columns = recurrent_state(cache), recurrent_state(cache).columns
     held = Tensor("state_bytes", state.state, 1, 1, run.widths.state)
     convolution = Tensor("state_bytes", state.conv_width, columns, columns, run.dtype)
@@ -147,7 +147,7 @@ def _recurrent(cache: Recurrent, run: Run) -> Iterator[Stage]:
     yield (_FLOAT if dtype == FP32 else _SAME), (convolution, held._replace(dtype=dtype))
 
 
-def tensor_bytes(tensor: Tensor, run: Run, sequences: int) -> int:
+def tensor_bytes(tensor: Tensor, run: Generation, sequences: int) -> int:
     """Bytes of one layer's tensor for all sequences, which a quantised one holds together."""
     if run.quantised is not None and tensor.part in {"k_bytes", "v_bytes"}:
         axis = run.quantised.axes[tensor.part == "v_bytes"]
@@ -155,12 +155,12 @@ def tensor_bytes(tensor: Tensor, run: Run, sequences: int) -> int:
     return sequences * packed_bytes(tensor.dtype, tensor.width * tensor.tokens)
 
 
-def live_bytes(tensor: Tensor, run: Run, sequences: int) -> int:
+def live_bytes(tensor: Tensor, run: Generation, sequences: int) -> int:
     """Bytes of the storage that a tensor keeps alive."""
     return tensor_bytes(tensor._replace(tokens=tensor.live), run, sequences)
 
 
-def copied(cache: Attention, run: Run) -> tuple[Tensor, ...]:
+def copied(cache: Attention, run: Generation) -> tuple[Tensor, ...]:
     """What windows share with later layers beside their cache, before 5.6: all that the last forward attended to.
 
     The cache is a view of it. Of full attention the same tensor is shared.

@@ -10,7 +10,7 @@ from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Rec
 from kvcalc.core.sharding import rank_tokens
 from kvcalc.core.units import many
 from kvcalc.engines.base import Charge, Question, Rule, Step
-from kvcalc.engines.vllm.layout import Laid, Placed
+from kvcalc.engines.vllm.layout import Laid, PlacedSpec
 from kvcalc.engines.vllm.specs import Settings, Spec, needed_tokens, state_page, token_bytes
 
 __all__ = ["charges"]
@@ -35,7 +35,7 @@ def charges(question: Question, laid: Laid) -> Iterator[Charge]:
     sequences, ranks = question.sequences, question.request.layout.tp
     for each in laid.groups:
         blocks = laid.blocks(each, question.request.context)
-        alike: Counter[tuple[int, Spec, Placed]] = Counter()
+        alike: Counter[tuple[int, Spec, PlacedSpec]] = Counter()
         for entry in each.entries:
             alike[entry.stage, entry.spec, laid.caches[entry.position]] += 1
         for (stage, spec, placed), copies in alike.items():
@@ -58,7 +58,7 @@ class _Pages(NamedTuple):
     stage: int
 
 
-def _charge(question: Question, settings: Settings, placed: Placed, pages: _Pages) -> Charge:
+def _charge(question: Question, settings: Settings, placed: PlacedSpec, pages: _Pages) -> Charge:
     """The way from the exact size of equal caches to their pages, rule by rule."""
     sequences, ranks, spec, copies = question.sequences, question.request.layout.tp, pages.spec, pages.copies
     own = settings.plain if placed.plain else settings

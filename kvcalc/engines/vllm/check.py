@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from kvcalc.core.model import Attention, Latent, Recurrent
 from kvcalc.engines.base import Allocation, Capacity, Question
-from kvcalc.engines.log_form import GIB, Expected, Found, Printed, Run, plain
+from kvcalc.engines.log_form import GIB, Expected, MatchedLine, Printed, StartLog, plain
 from kvcalc.engines.vllm.settings import settings_of
 from kvcalc.engines.vllm.specs import state_page, token_bytes
 from kvcalc.engines.vllm.versions import Version
@@ -28,7 +28,7 @@ class _Budget(NamedTuple):
 class _Reader:
     """Goes through a run, and holds what it has said so far in each replica."""
 
-    def __init__(self, question: Question, run: Run) -> None:
+    def __init__(self, question: Question, run: StartLog) -> None:
         self.question = question
         self.run = run
         self.ranks = question.request.layout.tp * question.request.layout.pp
@@ -49,7 +49,7 @@ class _Reader:
             self.allocations[tokens, whole] = self.run.engine.allocate(question)
         return self.allocations[tokens, whole]
 
-    def memory(self, found: Found) -> None:
+    def memory(self, found: MatchedLine) -> None:
         """Take the memory of a rank."""
         printed = found.get("available", 2)
         if printed is None:
@@ -79,7 +79,7 @@ class _Reader:
         return _Budget(max(low, 0), max(least.whole(self.run.giga), 0), max(high, 0), len(known) < self.ranks)
 
 
-def expect(question: Question, run: Run) -> Iterator[Expected]:
+def expect(question: Question, run: StartLog) -> Iterator[Expected]:
     """Each number that vLLM printed beside what follows from the memory that it had, or from its other numbers."""
     reader = _Reader(question, run)
     for found in run.found:
@@ -91,14 +91,14 @@ def expect(question: Question, run: Run) -> Iterator[Expected]:
                 yield from rule(reader, found, printed)
 
 
-def _tokens(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+def _tokens(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     allocation = reader.allocate()
     yield _counted(reader, found, printed, allocation, "tokens", lambda capacity: capacity.tokens)
     reader.tokens[found.stream] = printed.value
     reader.counted.add(found.stream)
 
 
-def _concurrency(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+def _concurrency(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     """Of the tokens or blocks that were printed, else of the memory."""
     length = plain(found.says.get("length"))
     allocation, tokens = reader.allocate(length), reader.tokens.get(found.stream)
@@ -118,7 +118,7 @@ def _concurrency(reader: _Reader, found: Found, printed: Printed) -> Iterator[Ex
         yield _counted(reader, found, printed, allocation, "concurrency", _hundredths, "x", 100)
 
 
-def _num_blocks(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+def _num_blocks(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     """`# GPU blocks` is how vLLM counted before it printed tokens, with windows in full before V1."""
     allocation = reader.allocate(whole="cpu_blocks" in found.says)
     reader.blocks.pop(found.stream, None)
@@ -129,7 +129,7 @@ def _num_blocks(reader: _Reader, found: Found, printed: Printed) -> Iterator[Exp
     reader.counted.add(found.stream)
 
 
-def _cpu_blocks(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+def _cpu_blocks(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     swap = plain(reader.run.last("swap_space"))
     blocks = (_SWAP if swap is None else swap) * GIB // _width(reader.allocate(whole=True))
     excuse = "" if swap is not None else f"--swap-space is not in the log: {_SWAP} GiB is its default"
@@ -137,7 +137,7 @@ def _cpu_blocks(reader: _Reader, found: Found, printed: Printed) -> Iterator[Exp
         yield Expected(found.number, "cpu_blocks", printed, "", 1, blocks, blocks, blocks, excuse=excuse)
 
 
-def _needed(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+def _needed(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     allocation = reader.allocate(plain(found.says.get("length")))
     if allocation.values["groups"] != 1:
         why = "the sum of layers before they are grouped"
@@ -150,7 +150,7 @@ def _needed(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expecte
     yield Expected(found.number, "needed", printed, "GiB", reader.run.giga, needed, needed, needed + null)
 
 
-def _longest(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+def _longest(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     budget = reader.budget(found.stream, reader.allocate())
     if budget is None:
         return
@@ -171,13 +171,13 @@ def _fitting(reader: _Reader, budget: int, most: int) -> int:
     return low
 
 
-def _attn_block(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+def _attn_block(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     block = reader.allocate().values["block_size"]
     assert isinstance(block, int)
     yield Expected(found.number, "attn_block", printed, "tokens", 1, block, block, block)
 
 
-def _mamba_pad(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expected]:
+def _mamba_pad(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     """The page of a state, padded to that of a block of attention."""
     settings = settings_of(reader.question, _row(reader.question))
     caches = [cache for placed in reader.question.placement.layers for cache in placed.caches]
@@ -190,7 +190,7 @@ def _mamba_pad(reader: _Reader, found: Found, printed: Printed) -> Iterator[Expe
     yield Expected(found.number, "mamba_pad_pct", printed, "%", 100, low, low, low + 1)
 
 
-_RULES: dict[str, Callable[[_Reader, Found, Printed], Iterator[Expected]]] = {
+_RULES: dict[str, Callable[[_Reader, MatchedLine, Printed], Iterator[Expected]]] = {
     "attn_block": _attn_block,
     "mamba_pad_pct": _mamba_pad,
     "num_blocks": _num_blocks,
@@ -205,7 +205,7 @@ _PLACES = {"concurrency": 2, "needed": 2, "mamba_pad_pct": 2}
 
 def _counted(
     reader: _Reader,
-    found: Found,
+    found: MatchedLine,
     printed: Printed,
     allocation: Allocation,
     quantity: str,

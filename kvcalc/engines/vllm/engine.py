@@ -96,7 +96,7 @@ ENGINE = Engine(
     allocate,
     ("fp16", "bf16", "fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4"),  # CacheDType of config/cache.py, and those of its own
     flags.FLAGS,
-    flags.asked,
+    flags.options_of,
     flags.model_of,
     utilization=utilization,
     packed=PACKED,

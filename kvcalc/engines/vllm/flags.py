@@ -6,17 +6,17 @@ import re
 from collections.abc import Mapping
 
 from kvcalc.commands.deployment import Start, format_word, model_word, share_word, weights_word, words_of
-from kvcalc.commands.flags import Flag, Flags, Image, Read, word
+from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.core import dtypes
 from kvcalc.core.model import Attention, Model
 from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.core.weights import loaded_as_fp8
-from kvcalc.engines.base import Asked, model_flag
+from kvcalc.engines.base import EngineOptions, model_flag
 from kvcalc.engines.overrides import known, limit, parse_object
 from kvcalc.engines.vllm.formats import PACKED
 from kvcalc.errors import KvcalcError, shown
 
-__all__ = ["FLAGS", "asked", "model_of", "start"]
+__all__ = ["FLAGS", "model_of", "options_of", "start"]
 
 # Flags of 0.33, and a few that older releases had, that cannot change the cache.
 _SWITCHES = """
@@ -283,7 +283,7 @@ _SETTINGS = (
 )  # fmt: skip
 
 
-def asked(program: str, read: Read, model: Model) -> Asked:
+def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     """Options of ours, and vLLM's own settings. Without a length, a command takes the model's limit."""
     values = dict(read.values)
     options = {name: values[name] for name in _OPTIONS if name in values}
@@ -312,7 +312,7 @@ def asked(program: str, read: Read, model: Model) -> Asked:
         options["kv_dtype"] = _DTYPES[computed]
     utilization, memory = values.get("utilization"), values.get("kv_memory")
     sequences = values.get("max_num_seqs")
-    return Asked(
+    return EngineOptions(
         options,
         settings,
         utilization=utilization if isinstance(utilization, Fraction) else None,
@@ -366,7 +366,7 @@ def _drafted(values: Mapping[str, object], settings: dict[str, object]) -> str |
     return name if isinstance(name, str) else None
 
 
-def model_of(program: str, read: Read) -> str | None:
+def model_of(program: str, read: FlagValues) -> str | None:
     """The word behind `vllm serve`, or --model."""
     if program.startswith("vllm serve") and read.others:
         return read.others[0]

@@ -11,7 +11,7 @@ from kvcalc.core.units import ceil_div
 from kvcalc.engines.vllm.specs import Spec
 from kvcalc.errors import KvcalcError
 
-__all__ = ["Entry", "Group", "group", "widest"]
+__all__ = ["Entry", "KVCacheGroup", "group", "widest"]
 
 
 class Entry(NamedTuple):
@@ -22,7 +22,7 @@ class Entry(NamedTuple):
     spec: Spec
 
 
-class Group(NamedTuple):
+class KVCacheGroup(NamedTuple):
     """Layers that share the blocks of a sequence: each of its blocks is one page of each of them."""
 
     entries: tuple[Entry, ...]
@@ -37,14 +37,14 @@ class Group(NamedTuple):
         return sum(entry.spec.stored for entry in self.entries if entry.stage == stage)
 
 
-def group(entries: Sequence[Entry], ratio: tuple[int, int] | None, *, packed: bool) -> list[Group]:
+def group(entries: Sequence[Entry], ratio: tuple[int, int] | None, *, packed: bool) -> list[KVCacheGroup]:
     """The groups of a model. `ratio` is the version's: up to which the largest kind sets the size of groups.
 
     `packed`: a block's pages stand side by side, of whatever size (DeepSeek V4).
     """
     specs = {entry.spec for entry in entries}
     if len(specs) <= 1 or _uniform(specs):
-        return [Group(tuple(entries))]
+        return [KVCacheGroup(tuple(entries))]
     if packed:
         return _packed(entries)
     equal = _unified(entries)
@@ -52,7 +52,7 @@ def group(entries: Sequence[Entry], ratio: tuple[int, int] | None, *, packed: bo
         return _split(equal, ratio)
     promoted = _promoted(entries)
     if _uniform({entry.spec for entry in promoted}):
-        return [Group(tuple(promoted))]
+        return [KVCacheGroup(tuple(promoted))]
     raise KvcalcError("--engine: vllm cannot bring the pages of this model's latents to one size", "leave it out")
 
 
@@ -97,7 +97,7 @@ def _promoted(entries: Sequence[Entry]) -> list[Entry]:
     return [entry._replace(spec=promote(entry.spec)) for entry in entries]
 
 
-def _split(entries: Sequence[Entry], ratio: tuple[int, int] | None) -> list[Group]:
+def _split(entries: Sequence[Entry], ratio: tuple[int, int] | None) -> list[KVCacheGroup]:
     """Groups of at most as many layers as the rarest kind has, or the commonest where the two are close."""
     buckets: dict[Spec, list[Entry]] = {}
     for entry in entries:
@@ -107,11 +107,11 @@ def _split(entries: Sequence[Entry], ratio: tuple[int, int] | None) -> list[Grou
     groups = []
     for bucket in buckets.values():
         count = ceil_div(len(bucket), size)
-        groups += [Group(tuple(bucket[i::count])) for i in range(count)]
+        groups += [KVCacheGroup(tuple(bucket[i::count])) for i in range(count)]
     return groups
 
 
-def _packed(entries: Sequence[Entry]) -> list[Group]:
+def _packed(entries: Sequence[Entry]) -> list[KVCacheGroup]:
     """Kinds that are alike form a bucket; how it is split is `_vllm_packed`'s matter."""
     from kvcalc.engines.vllm.packed import Bucket, split_packed  # few models need it
 
@@ -129,13 +129,13 @@ def _packed(entries: Sequence[Entry]) -> list[Group]:
         for of in (kind[0].spec.kind,)
     ]
     return [
-        Group(tuple(kind[i] for i in part))
+        KVCacheGroup(tuple(kind[i] for i in part))
         for kind, parts in zip(kinds, split_packed(buckets), strict=True)
         for part in parts
     ]
 
 
-def widest(groups: Sequence[Group], stage: int) -> int:
+def widest(groups: Sequence[KVCacheGroup], stage: int) -> int:
     """Bytes of a block on one stage: every block is as wide as the widest group's. Raises KvcalcError for none."""
     width = max(group.pages(stage) for group in groups)
     if not width:

@@ -6,16 +6,16 @@ from typing import NamedTuple
 from kvcalc.core.model import Attention, Cache, Compressed, Latent, Recurrent
 from kvcalc.core.sharding import shard
 from kvcalc.engines.base import Question
-from kvcalc.engines.vllm.groups import Entry, Group, group, widest
+from kvcalc.engines.vllm.groups import Entry, KVCacheGroup, group, widest
 from kvcalc.engines.vllm.settings import drafts, settings_of
 from kvcalc.engines.vllm.specs import Settings, Spec, blocks_per_sequence, specs_of
 from kvcalc.engines.vllm.versions import Version
 from kvcalc.errors import KvcalcError
 
-__all__ = ["Laid", "Placed", "lay", "longest", "stages_of"]
+__all__ = ["Laid", "PlacedSpec", "lay", "longest", "stages_of"]
 
 
-class Placed(NamedTuple):
+class PlacedSpec(NamedTuple):
     """A cache in vLLM's list of layers: a rank's part, and the whole.
 
     `draft`: it belongs to a draft. `plain`: it is left out of the format that the others have.
@@ -30,12 +30,12 @@ class Placed(NamedTuple):
 class Laid(NamedTuple):
     """A model laid into vLLM's pool: its caches in order, their groups, and bytes of a block by stage."""
 
-    caches: list[Placed]
-    groups: list[Group]
+    caches: list[PlacedSpec]
+    groups: list[KVCacheGroup]
     widths: list[int]
     settings: Settings
 
-    def blocks(self, each: Group, tokens: int) -> int:
+    def blocks(self, each: KVCacheGroup, tokens: int) -> int:
         """Blocks of one sequence in one group."""
         return max(blocks_per_sequence(spec, tokens, self.settings) for spec in each.specs)
 
@@ -50,7 +50,7 @@ def lay(question: Question, version: Version) -> Laid:
     _check_contexts(question)
     widen = _without_windows(question)
     entries: list[Entry] = []
-    caches: list[Placed] = []
+    caches: list[PlacedSpec] = []
     placed = zip(question.placement.layers, model.layers, strict=True)
     listed = [(each.position, each.stage, each.caches, whole, False) for each, whole in placed]
     listed += [
@@ -66,7 +66,7 @@ def lay(question: Question, version: Version) -> Laid:
                 found[key] = specs_of(key[0], own)
             for spec in found[key]:
                 entries.append(Entry(len(entries), stage, spec))
-                caches.append(Placed(cache, whole, draft, own is not settings))
+                caches.append(PlacedSpec(cache, whole, draft, own is not settings))
     if not entries:
         raise KvcalcError("--engine: vllm keeps no cache for this model", "leave it out")
     groups = group(entries, version.close, packed=settings.compressed)

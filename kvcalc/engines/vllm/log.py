@@ -6,7 +6,7 @@ Sources: `v1/core/kv_cache_utils.py`, `v1/worker/gpu_worker.py`, `platforms/inte
 
 from collections.abc import Iterator
 
-from kvcalc.engines.log_form import LogForm, Run, Said, line, plain
+from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, line, plain
 from kvcalc.engines.vllm.check import expect
 from kvcalc.engines.vllm.readings import rules_of, variations
 
@@ -75,12 +75,12 @@ _SWITCHES = (
 )
 
 
-def _said(run: Run) -> Said:
+def _said(run: StartLog) -> LogFacts:
     model = run.first("model")
-    return Said((model,) if model else (), run.last("version"), tuple(_words(run)), rules=rules_of(run))
+    return LogFacts((model,) if model else (), run.last("version"), tuple(_words(run)), rules=rules_of(run))
 
 
-def _words(run: Run) -> Iterator[str]:
+def _words(run: StartLog) -> Iterator[str]:
     """What the log says, as the flags that would have said it. The last one counts, as vLLM settles things late."""
     length = run.last("length") or run.last("max_seq_len")
     for key, flag in _FLAGS:

@@ -5,7 +5,7 @@ from itertools import combinations, product
 
 from kvcalc.core.model import Attention, Indexer, Latent, Recurrent
 from kvcalc.engines.base import Question
-from kvcalc.engines.log_form import Run, Variation
+from kvcalc.engines.log_form import StartLog, Variation
 from kvcalc.engines.vllm.versions import VERSIONS, Version
 
 __all__ = ["rules_of", "variations"]
@@ -13,7 +13,7 @@ __all__ = ["rules_of", "variations"]
 _Way = tuple[str, Callable[[Question], Question]]
 
 
-def variations(question: Question, run: Run, version: str | None) -> Iterator[Variation]:
+def variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:
     """What the log leaves open, one and up to three things at a time; then what would contradict it."""
     ways = _ways(question, run, version)
     for many in (1, 2, 3):
@@ -31,7 +31,7 @@ def variations(question: Question, run: Run, version: str | None) -> Iterator[Va
                 )
 
 
-def _ways(question: Question, run: Run, version: str | None) -> list[Sequence[_Way]]:
+def _ways(question: Question, run: StartLog, version: str | None) -> list[Sequence[_Way]]:
     """What is not stated, with the values that it may have."""
     settings, caches = question.settings, question.request.model.distinct_caches
     windows = any(isinstance(c, Attention) and c.reach in ("sliding", "chunked", "cross") for c in caches)
@@ -62,7 +62,7 @@ def _ways(question: Question, run: Run, version: str | None) -> list[Sequence[_W
     return [ways for matters, stated, ways in table if matters and not stated & set(settings)]
 
 
-def _rows(run: Run) -> list[Version]:
+def _rows(run: StartLog) -> list[Version]:
     """The versions that print in this way: tokens and concurrency in one line, or in two."""
     counted = [each for each in run.found if {"tokens", "concurrency"} & set(each.says)]
     numbers = {name: {each.number for each in counted if name in each.says} for name in ("tokens", "concurrency")}
@@ -72,7 +72,7 @@ def _rows(run: Run) -> list[Version]:
     return [row for row in VERSIONS if row.lines == lines]
 
 
-def rules_of(run: Run) -> str | None:
+def rules_of(run: StartLog) -> str | None:
     """The newest version that prints in this way."""
     rows = _rows(run)
     return rows[-1].name if rows[-1] != VERSIONS[-1] else None
