@@ -13,7 +13,7 @@ from kvcalc.errors import ExitCode, KvcalcError, escape
 from kvcalc.views.document import Value, pick
 
 if TYPE_CHECKING:
-    from kvcalc.logs.checks import Log
+    from kvcalc.logs.checks import Log, LogQuestion
     from kvcalc.views.report import Report
 
 __all__ = ["app"]

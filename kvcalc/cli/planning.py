@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvcalc.cli.formats import NamedEngine, choices_of, encoder_of, engine_of, smaller, words_of
+from kvcalc.cli.formats import NamedEngine, encoder_of, engine_of, precisions_of, smaller, words_of
 from kvcalc.cli.options import Given, context_of
 from kvcalc.commands.deployment import Start
 from kvcalc.core.card import Card
@@ -20,9 +20,9 @@ from kvcalc.errors import KvcalcError, shown
 from kvcalc.perf.workload import Length, Lengths, lengths
 from kvcalc.planner.overheads import NAMES
 from kvcalc.planner.proposal import Proposal, propose
-from kvcalc.planner.question import Choice, Filling, Need, Offer, Plain
-from kvcalc.planner.replica import spreads
-from kvcalc.planner.search import Row, Search
+from kvcalc.planner.question import Backend, Candidate, ExactBackend, PlanQuestion, Precision
+from kvcalc.planner.replica import replica_layouts
+from kvcalc.planner.search import PlanRow, Search
 from kvcalc.views.document import Value
 from kvcalc.views.plan import Asked, Line
 
@@ -50,46 +50,49 @@ def planned(model: Model, given: Given) -> Planned:
     engine = engine_of(model, given)
     sizes = _lengths(given)
     context = _context(model, given, sizes)
-    need = _need(given, context, sizes)
+    question = _plan_question(given, context, sizes)
     prefix = 0 if given["shared_prefix"] is None else parse_tokens(given["shared_prefix"], "--shared-prefix")
     if prefix > context:
         raise KvcalcError(f"--shared-prefix: expected at most the {context:,} tokens of a sequence, got {prefix:,}")
     share = None if given["utilization"] is None else Fraction.parse(given["utilization"], "--utilization")
-    choices = list(choices_of(model, given, need, engine))
-    others = list(smaller(model, given, need, engine, choices[0]))
-    offers, note = _offers(given)
-    filling: Filling
+    precisions = list(precisions_of(model, given, question, engine))
+    others = list(smaller(model, given, question, engine, precisions[0]))
+    candidates, note = _candidates(given)
+    backend: Backend
     if engine is None:
-        filling = Plain(share or (Fraction(1, 1) if given["vram"] is not None else _CARD_SHARE), prefix)
+        backend = ExactBackend(share or (Fraction(1, 1) if given["vram"] is not None else _CARD_SHARE), prefix)
     else:
-        from kvcalc.planner.engine_fit import Engaged
+        from kvcalc.planner.engine_fit import EngineBackend
 
-        filling = Engaged(engine.started.engine, engine.started.version, engine.settings, share, prefix)
+        backend = EngineBackend(engine.started.engine, engine.started.version, engine.settings, share, prefix)
     pinned = _pinned(given)
-    widest = need.most_gpus if need.across else max(offer.card.machine for offer in offers)
-    most = max([need.most_gpus, *(offer.fixed or 0 for offer in offers)])
+    widest = question.most_gpus if question.across else max(candidate.card.machine for candidate in candidates)
+    most = max([question.most_gpus, *(candidate.fixed or 0 for candidate in candidates)])
     found = propose(
-        Search(need, filling),
-        offers,
-        choices,
+        Search(question, backend),
+        candidates,
+        precisions,
         others,
-        spreads(model, most, widest, pinned, splits=filling.splits),
-        by_price=_by_price(given, offers),
+        replica_layouts(model, most, widest, pinned, splits=backend.splits),
+        by_price=_by_price(given, candidates),
         tick=_ticker(),
     )
-    asked = _asked(model, given, need, engine, choices, offers, prefix, note)
-    warnings = [*request_warnings(choices[0].request._replace(context=context)), *(engine.warnings if engine else ())]
+    asked = _asked(model, given, question, engine, precisions, candidates, prefix, note)
+    warnings = [
+        *request_warnings(precisions[0].request._replace(context=context)),
+        *(engine.warnings if engine else ()),
+    ]
     if found.best is not None:
         best = found.best
-        warnings += [*fit_warnings(best.fit.memory), *filling.held(best.way, best.card).warnings]
-        if best.low is not None and best.low < need.users:
-            of = f"{best.low:,} of {many(need.users, 'sequence')} fit"
+        warnings += [*fit_warnings(best.fit.memory), *backend.replica_memory(best.config, best.card).warnings]
+        if best.max_sequences_low is not None and best.max_sequences_low < question.users:
+            of = f"{best.max_sequences_low:,} of {many(question.users, 'sequence')} fit"
             warnings.append(f"if the overheads are the most that was seen, {of}: measure, or take more headroom")
         warnings += _uneven(best, len(model.layers))
     return Planned(found, asked, list(dict.fromkeys(warnings)))
 
 
-def _uneven(row: Row, layers: int) -> list[str]:
+def _uneven(row: PlanRow, layers: int) -> list[str]:
     """Weights are counted as spread evenly: where stages are not equal, the fullest holds more."""
     pp, weights = row.layout.pp, row.fit.memory.weights
     if layers % pp == 0 or not weights:
@@ -120,13 +123,13 @@ def _context(model: Model, given: Given, sizes: Lengths | None) -> int:
     return max(1, round(sum(each.p95 or each.mean for each in longest)) - 1)
 
 
-def _need(given: Given, context: int, sizes: Lengths | None) -> Need:
+def _plan_question(given: Given, context: int, sizes: Lengths | None) -> PlanQuestion:
     if given["overhead"] is not None:
         for name in NAMES:
             if given[name] is not None:
                 raise KvcalcError(f"--{name}: contradicts --overhead, which stands for all of them", "leave one out")
     overhead = given["overhead"]
-    return Need(
+    return PlanQuestion(
         context=context,
         users=1 if given["users"] is None else parse_integer(given["users"], "--users"),
         lengths=sizes,
@@ -156,7 +159,7 @@ def _pinned(given: Given) -> Layout:
     return Layout(sizes["tp"], sizes["pp"], 0, sizes["dcp"])
 
 
-def _offers(given: Given) -> tuple[list[Offer], str]:
+def _candidates(given: Given) -> tuple[list[Candidate], str]:
     """The cards to choose from, and a note where nobody named one."""
     from kvcalc.cards.names import all_cards, find_all
 
@@ -165,22 +168,22 @@ def _offers(given: Given) -> tuple[list[Offer], str]:
         if given["gpu"] is not None or file is not None:
             option = "--gpu-file" if given["gpu"] is None else "--gpu"
             raise KvcalcError(f"{option}: contradicts --vram, since it says how much memory there is", "leave one out")
-        return [Offer(Card("", "such GPUs", parse_size(given["vram"], "--vram")))], ""
+        return [Candidate(Card("", "such GPUs", parse_size(given["vram"], "--vram")))], ""
     if given["gpu"] is not None:
-        return [Offer(card, count) for count, card in find_all(given["gpu"], file=file)], ""
+        return [Candidate(card, count) for count, card in find_all(given["gpu"], file=file)], ""
     cards = all_cards(file)
     priced = [card for card in cards if card.price is not None]
     chosen = priced or [card for card in cards if card.name in _USUAL]
     names = ", ".join(card.name for card in chosen)
-    return [Offer(card) for card in chosen], f"chosen from {names}; --gpu all takes every card"
+    return [Candidate(card) for card in chosen], f"chosen from {names}; --gpu all takes every card"
 
 
-def _by_price(given: Given, offers: list[Offer]) -> bool:
+def _by_price(given: Given, candidates: list[Candidate]) -> bool:
     match (given["sort"] or "rank").strip().lower():
         case "rank":
             return False
         case "price":
-            if all(offer.card.price is None for offer in offers):
+            if all(candidate.card.price is None for candidate in candidates):
                 raise KvcalcError(
                     "--sort: no price is known, since none is shipped", "your own GPU file may carry prices"
                 )
@@ -192,10 +195,10 @@ def _by_price(given: Given, offers: list[Offer]) -> bool:
 def _asked(
     model: Model,
     given: Given,
-    need: Need,
+    question: PlanQuestion,
     engine: NamedEngine | None,
-    choices: list[Choice],
-    offers: list[Offer],
+    precisions: list[Precision],
+    candidates: list[Candidate],
     prefix: int,
     note: str,
 ) -> Asked:
@@ -208,8 +211,8 @@ def _asked(
         model=given["model"],
         hub_id=model.ids[0] if model.ids else given["model"],
         options=tuple(words),
-        request=_values(given, need, engine, choices, offers, prefix),
-        starts=_starter(engine, need, prefix),
+        request=_values(given, question, engine, precisions, candidates, prefix),
+        starts=_starter(engine, question, prefix),
         engine=engine.started.engine.name if engine else None,
         version=engine.started.version.name if engine else None,
         utilization=given["utilization"] is not None,
@@ -220,28 +223,36 @@ def _asked(
 
 
 def _values(
-    given: Given, need: Need, engine: NamedEngine | None, choices: list[Choice], offers: list[Offer], prefix: int
+    given: Given,
+    question: PlanQuestion,
+    engine: NamedEngine | None,
+    precisions: list[Precision],
+    candidates: list[Candidate],
+    prefix: int,
 ) -> dict[str, Value]:
     """Every input and default in force, for JSON."""
     return {
-        "context": need.context,
-        "users": need.users,
+        "context": question.context,
+        "users": question.users,
         "input": given["input_"],
         "output": given["output"],
-        "rate": need.rate,
+        "rate": question.rate,
         "shared_prefix": prefix,
-        "encoder_tokens": choices[0].request.encoder_tokens,
-        "gpus": [f"{offer.fixed}x{offer.card.name}" if offer.fixed else offer.card.name or None for offer in offers],
-        "max_gpus": need.most_gpus,
-        "vram_bytes": offers[0].card.memory if not offers[0].card.name else None,
+        "encoder_tokens": precisions[0].request.encoder_tokens,
+        "gpus": [
+            f"{candidate.fixed}x{candidate.card.name}" if candidate.fixed else candidate.card.name or None
+            for candidate in candidates
+        ],
+        "max_gpus": question.most_gpus,
+        "vram_bytes": candidates[0].card.memory if not candidates[0].card.name else None,
         "utilization": given["utilization"],
-        "kv_dtype": list(dict.fromkeys(choice.kv for choice in choices)),
+        "kv_dtype": list(dict.fromkeys(precision.kv for precision in precisions)),
         "weights": words_of(given["weights"]),
         "engine": engine.started.engine.name if engine else None,
         "engine_version": engine.started.version.name if engine else None,
         **{name: None if given[name] is None else int(given[name]) for name in ("tp", "pp", "dp", "dcp")},
-        "across_machines": need.across,
-        "overhead_bytes": need.overhead,
+        "across_machines": question.across,
+        "overhead_bytes": question.overhead,
         "sort": given["sort"] or "rank",
     }
 
@@ -250,11 +261,13 @@ def _values(
 _UNPOOLED = ("llama.cpp",)
 
 
-def _starter(engine: NamedEngine | None, need: Need, prefix: int) -> Callable[[Row, Start], dict[str, Line]]:
+def _starter(
+    engine: NamedEngine | None, question: PlanQuestion, prefix: int
+) -> Callable[[PlanRow, Start], dict[str, Line]]:
     """Commands of the engines that run on a card and have room for the row, or of the one that was named."""
-    kept: dict[tuple[str, Fraction | None], Callable[[Row], str | None]] = {}
+    kept: dict[tuple[str, Fraction | None], Callable[[PlanRow], str | None]] = {}
 
-    def starts(row: Row, start: Start) -> dict[str, Line]:
+    def starts(row: PlanRow, start: Start) -> dict[str, Line]:
         from kvcalc.launch.registry import all_engines
         from kvcalc.launch.write import commands_for
 
@@ -274,12 +287,12 @@ def _starter(engine: NamedEngine | None, need: Need, prefix: int) -> Callable[[R
         for each in all_engines():
             name = each.name
             runs = not each.vendors or not vendor or vendor in each.vendors
-            if name not in commands or not runs or (need.lengths is not None and name in _UNPOOLED):
+            if name not in commands or not runs or (question.lengths is not None and name in _UNPOOLED):
                 continue
             words, why = _joined(commands[name]), None
             if words is not None:
                 key = name, share(each)
-                kept[key] = kept.get(key) or lacking(each, need, key[1], prefix)
+                kept[key] = kept.get(key) or lacking(each, question, key[1], prefix)
                 why = kept[key](row)
             found[name] = Line(words if why is None else None, commands[name].servers, why)
         return found

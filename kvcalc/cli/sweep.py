@@ -16,7 +16,7 @@ from kvcalc.views.sweep import KEYS, rows, sweep_document, sweep_report
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kvcalc.grid.sweep import Plane
+    from kvcalc.grid.sweep import GridCell, Plane
     from kvcalc.views.chart import Chart
     from kvcalc.views.report import Report
     from kvcalc.views.sweep import Form

@@ -100,14 +100,14 @@ class Fit(NamedTuple):
 
 
 class Allocator(NamedTuple):
-    """How an engine fills one GPU. `asked` bytes are there for what was asked.
+    """How an engine fills one GPU. `needed` bytes are there for what was asked.
 
     `holds` takes sequences on one replica, tokens in each and a budget, and never turns true again as the first two
     grow. `most_sequences` is what one instance takes, `most_tokens` what each of them may have. `capacity` is the
     engine's own count of tokens for a budget.
     """
 
-    asked: int
+    needed: int
     holds: Callable[[int, int, int], bool]
     most_sequences: int | None = None
     capacity: Callable[[int], int] | None = None
@@ -135,11 +135,11 @@ def fill(memory: MemorySplit, request: Request, allocator: Allocator, each: int 
         capacity = capacity_tokens(memory, allocator, request.context * local_batch)
     return Fit(
         memory,
-        kv_asked=allocator.asked,
+        kv_asked=allocator.needed,
         max_batch=None if sequences is None else sequences * dp,
         max_context=most,
         capacity_tokens=None if capacity is None else capacity * dp,
-        fits=allocator.asked <= memory.kv_budget and allocator.holds(local_batch, request.context, memory.free),
+        fits=allocator.needed <= memory.kv_budget and allocator.holds(local_batch, request.context, memory.free),
         binding=binding,
         context_binding=context_binding,
     )
@@ -180,7 +180,7 @@ def capacity_tokens(memory: MemorySplit, allocator: Allocator, asked_tokens: int
     """Tokens on one replica: the engine's own count, else in proportion to what was asked."""
     if allocator.capacity:
         return allocator.capacity(memory.free)
-    return memory.free * asked_tokens // allocator.asked if allocator.asked else None
+    return memory.free * asked_tokens // allocator.needed if allocator.needed else None
 
 
 def kv_budget(vram: int, share: Fraction, weights: int, overhead: int, *, of_free: bool = False) -> int:

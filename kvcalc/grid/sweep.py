@@ -165,8 +165,8 @@ def longest(setting: PlaneQuestion, context: int, batch: int) -> int | None:
     request = setting.size.request._replace(context=context, batch=batch)
     if setting.engine is None or setting.question is None:
         return longest_context(setting.memory, exact_allocator(setting.size._replace(request=request)), request)[0]
-    held = allocator_of(reserve(setting.engine, setting.question._replace(request=request)))
-    return longest_context(setting.memory, held, request)[0]
+    allocator = allocator_of(reserve(setting.engine, setting.question._replace(request=request)))
+    return longest_context(setting.memory, allocator, request)[0]
 
 
 def _exact(setting: PlaneQuestion, column: _Column, batches: Sequence[int]) -> Iterator[GridCell]:
@@ -215,16 +215,16 @@ def _reserved(
             reserved_bytes_total=reservation.reserved_total, reserved_bytes_per_gpu=reservation.reserved_per_gpu
         )
         if memory is not None:
-            held = allocator_of(reservation)
-            if held.most_sequences not in limits:
-                limits[held.most_sequences] = most_sequences(memory, held, context)
-            sequences, binding = limits[held.most_sequences]
-            tokens = capacity_tokens(memory, held, context * asked.sequences)
+            allocator = allocator_of(reservation)
+            if allocator.most_sequences not in limits:
+                limits[allocator.most_sequences] = most_sequences(memory, allocator, context)
+            sequences, binding = limits[allocator.most_sequences]
+            tokens = capacity_tokens(memory, allocator, context * asked.sequences)
             cell = cell._replace(
                 kv_budget_bytes_per_gpu=memory.kv_budget,
                 max_batch=None if sequences is None else sequences * dp,
                 capacity_tokens=None if tokens is None else tokens * dp,
-                fits=held.asked <= memory.kv_budget and reservation.allocation.fits(memory.free),
+                fits=allocator.needed <= memory.kv_budget and reservation.allocation.fits(memory.free),
                 binding=binding,
             )
         yield cell

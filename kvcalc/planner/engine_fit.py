@@ -11,23 +11,23 @@ from kvcalc.core.sharding import place
 from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
 from kvcalc.engines.base import Engine, Question, Reservation, allocator_of, reserve
 from kvcalc.errors import KvcalcError
-from kvcalc.planner.replica import Exact
+from kvcalc.planner.replica import ExactReplica
 
 if TYPE_CHECKING:
-    from kvcalc.planner.question import Way
+    from kvcalc.planner.question import ParallelConfig
 
-__all__ = ["Engaged", "Reserved"]
+__all__ = ["EngineBackend", "EngineReplica"]
 
 
-class Reserved:
+class EngineReplica:
     """A replica of an engine. `prefix` tokens, in whole blocks, are held once for all sequences: each sequence but one
     then needs less, by the bytes that exact full attention and latents have there. An engine has at least as many.
     """
 
-    def __init__(self, reservation: Reservation, way: "Way", prefix: int) -> None:
-        self._reservation, self._way = reservation, way
-        self._holding = allocator_of(reservation)
-        self.most_sequences = self._holding.most_sequences
+    def __init__(self, reservation: Reservation, config: "ParallelConfig", prefix: int) -> None:
+        self._reservation, self._way = reservation, config
+        self._allocator = allocator_of(reservation)
+        self.most_sequences = self._allocator.most_sequences
         self.warnings = reservation.allocation.warnings
         self.pooled = reservation.allocation.capacity is not None
         self._saved = 0
@@ -37,30 +37,30 @@ class Reserved:
                 raise KvcalcError(f"--shared-prefix: {name} has no pool in which sequences share one", "leave it out")
             block = reservation.allocation.values.get("block_size")
             whole = prefix // block * block if isinstance(block, int) and block else prefix
-            request = way.choice.request
-            exact = Exact(way.spread, request.widths, request.encoder_tokens, whole)
+            request = config.precision.request
+            exact = ExactReplica(config.replica_layout, request.widths, request.encoder_tokens, whole)
             self._saved = exact.least_shared(whole)
 
     def _bonus(self, sequences: int) -> int:
         return (sequences - 1) * self._saved
 
-    def asked(self, sequences: int, tokens: int) -> int:
+    def needed(self, sequences: int, tokens: int) -> int:
         question = self._reservation.question.at(sequences, tokens)
         return self._reservation.engine.allocate(question).needed - self._bonus(sequences)
 
     def each(self, tokens: int) -> int:
         """Bytes that one more sequence adds; of an engine for a single sequence, those of that one."""
-        one = self.asked(1, tokens)
-        return one if self.most_sequences == 1 else max(self.asked(2, tokens) - one, 0)
+        one = self.needed(1, tokens)
+        return one if self.most_sequences == 1 else max(self.needed(2, tokens) - one, 0)
 
     def shared(self, tokens: int) -> int:
         """What does not grow with the number of sequences."""
-        return max(self.asked(1, tokens) - self.each(tokens), 0)
+        return max(self.needed(1, tokens) - self.each(tokens), 0)
 
     def holds(self, sequences: int, tokens: int, free: int) -> bool:
         if self.most_sequences is not None and sequences > self.most_sequences:
             return False
-        return self._holding.holds(sequences, tokens, free + self._bonus(sequences))
+        return self._allocator.holds(sequences, tokens, free + self._bonus(sequences))
 
     def largest(self, tokens: int, free: int, most: int = MOST_TOKENS) -> int:
         """The most sequences on one replica."""
@@ -81,15 +81,15 @@ class Reserved:
         question = self._reservation.question.at(request.sequences_per_replica, request.context)
         allocation = self._reservation.engine.allocate(question)
         capacity = allocation.capacity
-        held = self._holding._replace(
-            asked=self.asked(request.sequences_per_replica, request.context),
+        allocator = self._allocator._replace(
+            needed=self.needed(request.sequences_per_replica, request.context),
             holds=self.holds,
             capacity=None if capacity is None else lambda free: capacity(free).tokens,
         )
-        return fill(memory, request, held)
+        return fill(memory, request, allocator)
 
 
-class Engaged:
+class EngineBackend:
     """One version of an engine, with its own share of the memory unless `share` says another."""
 
     def __init__(
@@ -104,18 +104,18 @@ class Engaged:
         self.of_free, self.lines, self.splits = engine.of_free, engine.beside, engine.splits
         self.name, self.vendors = engine.name, engine.vendors
         self._settings, self._share, self._prefix = settings, share, shared_prefix
-        self._known: dict[int, Way] = {}  # alive, so that no other has the same id
+        self._known: dict[int, ParallelConfig] = {}  # alive, so that no other has the same id
         self._questions: dict[tuple[object, ...], Question] = {}
-        self._shares: dict[tuple[int, int], Fraction] = {}
-        self._kept: dict[tuple[object, ...], Reserved | KvcalcError] = {}
+        self._can_be_shared: dict[tuple[int, int], Fraction] = {}
+        self._kept: dict[tuple[object, ...], EngineReplica | KvcalcError] = {}
 
-    def held(self, way: "Way", card: Card) -> Reserved:
+    def replica_memory(self, config: "ParallelConfig", card: Card) -> EngineReplica:
         """What an engine reserves depends on the card by its memory and its kernels alone."""
-        key = self._id(way), card.memory, card.capability
+        key = self._id(config), card.memory, card.capability
         if key not in self._kept:
             try:
-                made: Reserved | KvcalcError = Reserved(
-                    reserve(self.engine, self._question(way, card)), way, self._prefix
+                made: EngineReplica | KvcalcError = EngineReplica(
+                    reserve(self.engine, self._question(config, card)), config, self._prefix
                 )
             except KvcalcError as error:
                 made = error
@@ -125,23 +125,25 @@ class Engaged:
             raise found
         return found
 
-    def _question(self, way: "Way", card: Card) -> Question:
-        key = self._id(way), card.memory, card.capability
+    def _question(self, config: "ParallelConfig", card: Card) -> Question:
+        key = self._id(config), card.memory, card.capability
         if key not in self._questions:
-            request = way.choice.request._replace(batch=1, layout=way.layout)
-            settings = {**self._settings, "packed": way.choice.packed} if way.choice.packed else self._settings
-            placed = place(request.model, way.layout)
+            request = config.precision.request._replace(batch=1, layout=config.layout)
+            settings = (
+                {**self._settings, "packed": config.precision.packed} if config.precision.packed else self._settings
+            )
+            placed = place(request.model, config.layout)
             named = card if card.name else None
             self._questions[key] = Question(request, placed, self.version, settings, card=named).counted()
         return self._questions[key]
 
-    def _id(self, way: "Way") -> int:
-        return id(self._known.setdefault(id(way), way))
+    def _id(self, config: "ParallelConfig") -> int:
+        return id(self._known.setdefault(id(config), config))
 
-    def share(self, way: "Way", card: Card) -> Fraction:
+    def share(self, config: "ParallelConfig", card: Card) -> Fraction:
         if self._share is not None:
             return self._share
-        key = self._id(way), card.memory
-        if key not in self._shares:
-            self._shares[key] = self.engine.utilization(self._question(way, card), card.memory)
-        return self._shares[key]
+        key = self._id(config), card.memory
+        if key not in self._can_be_shared:
+            self._can_be_shared[key] = self.engine.utilization(self._question(config, card), card.memory)
+        return self._can_be_shared[key]

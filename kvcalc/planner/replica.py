@@ -11,27 +11,29 @@ from kvcalc.core.sharding import Layout, place, rank_tokens
 from kvcalc.core.units import MOST_TOKENS, ceil_div
 from kvcalc.errors import KvcalcError
 
-__all__ = ["Exact", "Spread", "spread", "spreads"]
+__all__ = ["ExactReplica", "ReplicaLayout", "replica_layout", "replica_layouts"]
 
 Stage = tuple[tuple[Cache, int], ...]  # one rank's caches of a pipeline stage, and how often each occurs
 
 
-class Spread(NamedTuple):
+class ReplicaLayout(NamedTuple):
     """The stages of a replica that differ, as one rank of each holds them."""
 
     layout: Layout
     stages: tuple[Stage, ...]
 
 
-def spread(model: Model, layout: Layout) -> Spread:
+def replica_layout(model: Model, layout: Layout) -> ReplicaLayout:
     """Place a model's layers. Raises KvcalcError where the layout does not map onto it."""
     counts: dict[int, Counter[Cache]] = {}
     for placed in place(model, layout).layers:
         counts.setdefault(placed.stage, Counter()).update(placed.caches)
-    return Spread(layout, tuple(dict.fromkeys(tuple(stage.items()) for stage in counts.values())))
+    return ReplicaLayout(layout, tuple(dict.fromkeys(tuple(stage.items()) for stage in counts.values())))
 
 
-def spreads(model: Model, most: int, widest: int, pinned: Layout, *, splits: bool = False) -> list[Spread]:
+def replica_layouts(
+    model: Model, most: int, widest: int, pinned: Layout, *, splits: bool = False
+) -> list[ReplicaLayout]:
     """Every tp x pp of up to `most` GPUs that maps onto a model, tp up to `widest`, fewest GPUs first.
 
     What is above 0 in `pinned` is as it says. `splits`: every dcp too, else only a pinned one. Raises KvcalcError where
@@ -44,7 +46,7 @@ def spreads(model: Model, most: int, widest: int, pinned: Layout, *, splits: boo
             stages = min(most // tp, len(model.layers))
             for pp in [pinned.pp] if pinned.pp else range(1, stages + 1):
                 try:
-                    found.append(spread(model, Layout(tp, pp, 1, dcp)))
+                    found.append(replica_layout(model, Layout(tp, pp, 1, dcp)))
                 except KvcalcError as error:  # what one number of stages cannot, none can
                     refused = refused or error
                     break
@@ -53,7 +55,7 @@ def spreads(model: Model, most: int, widest: int, pinned: Layout, *, splits: boo
     return sorted(found, key=lambda each: (each.layout.gpus, each.layout))
 
 
-class Exact:
+class ExactReplica:
     """A replica without an engine: nothing but the cache, with `shared` tokens of all sequences held once.
 
     Only full attention, latents and their indexes are shared: windows and states are each sequence's own.
@@ -63,8 +65,10 @@ class Exact:
     pooled = True
     warnings: tuple[str, ...] = ()
 
-    def __init__(self, spread: Spread, widths: Widths, encoder_tokens: int | None, shared: int = 0) -> None:
-        self._stages, self._dcp = spread.stages, spread.layout.dcp
+    def __init__(
+        self, replica_layout: ReplicaLayout, widths: Widths, encoder_tokens: int | None, shared: int = 0
+    ) -> None:
+        self._stages, self._dcp = replica_layout.stages, replica_layout.layout.dcp
         self._widths, self._encoder_tokens = widths, encoder_tokens
         self._prefix = shared
         self._kept: dict[int, tuple[tuple[int, int], ...]] = {}
@@ -79,14 +83,16 @@ class Exact:
         shared = own = 0
         for cache, copies in stage:
             whole = copies * self._bytes(cache, tokens)
-            part = copies * self._bytes(cache, min(self._prefix, tokens)) if self._prefix and _shares(cache) else 0
+            part = (
+                copies * self._bytes(cache, min(self._prefix, tokens)) if self._prefix and _can_be_shared(cache) else 0
+            )
             shared, own = shared + part, own + whole - part
         return shared, own
 
     def _bytes(self, cache: Cache, tokens: int) -> int:
         return size(cache, rank_tokens(cache, tokens, self._dcp), self._widths, self._encoder_tokens)
 
-    def asked(self, sequences: int, tokens: int) -> int:
+    def needed(self, sequences: int, tokens: int) -> int:
         """Bytes of the fullest GPU."""
         return max(shared + sequences * own for shared, own in self._parts(tokens))
 
@@ -126,14 +132,16 @@ class Exact:
         """The same answer as the size verb's."""
         sequences, context = request.sequences_per_replica, request.context
         if not self._prefix:
-            each = self.asked(1, context)
+            each = self.needed(1, context)
             return fill(memory, request, Allocator(each * sequences, self.holds), each)
-        alone = Exact(Spread(request.layout, self._stages), self._widths, self._encoder_tokens).asked(1, context)
-        held = Allocator(
-            self.asked(sequences, context), self.holds, capacity=lambda free: free * context // alone if alone else 0
+        alone = ExactReplica(ReplicaLayout(request.layout, self._stages), self._widths, self._encoder_tokens).needed(
+            1, context
         )
-        return fill(memory, request, held)
+        allocator = Allocator(
+            self.needed(sequences, context), self.holds, capacity=lambda free: free * context // alone if alone else 0
+        )
+        return fill(memory, request, allocator)
 
 
-def _shares(cache: Cache) -> bool:
+def _can_be_shared(cache: Cache) -> bool:
     return isinstance(cache, Latent | Indexer) or (isinstance(cache, Attention) and cache.reach == "full")

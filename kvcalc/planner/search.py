@@ -19,52 +19,52 @@ from kvcalc.perf.load import Load, Replica, replicas, serve
 from kvcalc.perf.roofline import Demand
 from kvcalc.perf.workload import Lengths, safe_batch
 from kvcalc.planner.overheads import Overhead, estimate, given, total
-from kvcalc.planner.question import Choice, Filling, Held, Need, Offer, Way
+from kvcalc.planner.question import Backend, Candidate, ParallelConfig, PlanQuestion, Precision, ReplicaMemory
 
-__all__ = ["Found", "Row", "Search"]
+__all__ = ["Deployment", "PlanRow", "Search"]
 
 
 _MOST_RATE = 1e15
 
 
-class Found(NamedTuple):
+class Deployment(NamedTuple):
     """One deployment that does what is asked: what its rank goes by. `layout` has all replicas."""
 
-    offer: Offer
-    way: Way
+    candidate: Candidate
+    config: ParallelConfig
     layout: Layout
     headroom: float
     load: Load | None
 
     @property
     def card(self) -> Card:
-        return self.offer.card
+        return self.candidate.card
 
     @property
     def gpus(self) -> int:
         return self.layout.gpus
 
 
-class Row(NamedTuple):
-    """The same with all that an answer says of it. `seats` are the most sequences at once over all replicas, None
-    without a limit; `low` and `high` the same with the most and the least that overheads may take.
+class PlanRow(NamedTuple):
+    """The same with all that an answer says of it. `max_sequences` are the most sequences at once over all replicas, None
+    without a limit; `max_sequences_low` and `max_sequences_high` the same with the most and the least that overheads may take.
     """
 
-    offer: Offer
-    way: Way
+    candidate: Candidate
+    config: ParallelConfig
     request: Request  # with the whole layout
     lines: tuple[Overhead, ...]
     fit: Fit
-    seats: int | None
-    low: int | None
-    high: int | None
+    max_sequences: int | None
+    max_sequences_low: int | None
+    max_sequences_high: int | None
     headroom: float
     binding: str
     load: Load | None = None
 
     @property
     def card(self) -> Card:
-        return self.offer.card
+        return self.candidate.card
 
     @property
     def layout(self) -> Layout:
@@ -78,173 +78,181 @@ class Row(NamedTuple):
 class Search:
     """One question put to many cards. What does not depend on the card is kept; `trouble` is why ways were left out."""
 
-    def __init__(self, need: Need, filling: Filling) -> None:
-        self.need, self.filling = need, filling
+    def __init__(self, question: PlanQuestion, backend: Backend) -> None:
+        self.question, self.backend = question, backend
         self.trouble: dict[tuple[str, str, str], str] = {}  # by card and formats
         self._lines: dict[tuple[int, bool], tuple[Overhead, ...]] = {}
         self._demands: dict[int, Demand] = {}
 
-    def cheapest(self, offer: Offer, ways: Sequence[Way]) -> list[Found]:
+    def cheapest(self, candidate: Candidate, configs: Sequence[ParallelConfig]) -> list[Deployment]:
         """Every way, of those in one choice of formats, that needs the fewest of a card; none where it cannot be."""
-        most = offer.fixed or self.need.most_gpus
-        found: list[tuple[Way, int]] = []
-        for way in ways:
-            if way.ranks > most:
+        most = candidate.fixed or self.question.most_gpus
+        found: list[tuple[ParallelConfig, int]] = []
+        for config in configs:
+            if config.ranks > most:
                 break  # ways come with the fewest GPUs first
-            if not self.spans(offer.card, way):
+            if not self.spans(candidate.card, config):
                 continue
             try:
-                dp = self.least(offer, way, most // way.ranks)
+                dp = self.least(candidate, config, most // config.ranks)
             except KvcalcError as error:
-                self.trouble.setdefault((offer.card.name, way.choice.kv, way.choice.weights_name), error.message)
+                self.trouble.setdefault(
+                    (candidate.card.name, config.precision.kv, config.precision.weights_name), error.message
+                )
                 continue
             if dp is None:
                 continue
-            if dp * way.ranks < most:
-                found, most = [], dp * way.ranks
-            found.append((way, dp))
-        return [self._found(offer, way, dp) for way, dp in found]
+            if dp * config.ranks < most:
+                found, most = [], dp * config.ranks
+            found.append((config, dp))
+        return [self._found(candidate, config, dp) for config, dp in found]
 
-    def spans(self, card: Card, way: Way) -> bool:
+    def spans(self, card: Card, config: ParallelConfig) -> bool:
         """Whether a card's machines are wide enough for tp."""
-        return self.need.across or way.layout.tp <= card.machine
+        return self.question.across or config.layout.tp <= card.machine
 
-    def lines(self, card: Card, way: Way) -> tuple[Overhead, ...]:
+    def lines(self, card: Card, config: ParallelConfig) -> tuple[Overhead, ...]:
         """The overheads of one GPU."""
-        key = card.memory, way.ranks > 1
+        key = card.memory, config.ranks > 1
         kept = self._lines.get(key)
         if kept is None:
-            need, facts = self.need, way.choice.request.facts
-            if need.overhead is not None:
-                kept = (given("overhead", need.overhead),)
+            question, facts = self.question, config.precision.request.facts
+            if question.overhead is not None:
+                kept = (given("overhead", question.overhead),)
             else:
-                kept = estimate(facts, card.memory, way.ranks, names=self.filling.lines, stated=need.stated)
+                kept = estimate(facts, card.memory, config.ranks, names=self.backend.lines, stated=question.stated)
             self._lines[key] = kept
         return kept
 
-    def free(self, card: Card, way: Way, overhead: int | None = None) -> int:
+    def free(self, card: Card, config: ParallelConfig, overhead: int | None = None) -> int:
         """Bytes for the cache on each GPU: with the likely overheads, or with others."""
         if overhead is None:
-            overhead = total(self.lines(card, way)).likely
-        share = self.filling.share(way, card)
-        return kv_budget(card.memory, share, way.weights, overhead, of_free=self.filling.of_free)
+            overhead = total(self.lines(card, config)).likely
+        share = self.backend.share(config, card)
+        return kv_budget(card.memory, share, config.weights, overhead, of_free=self.backend.of_free)
 
-    def seats(self, card: Card, way: Way, free: int) -> int:
+    def max_sequences(self, card: Card, config: ParallelConfig, free: int) -> int:
         """The most sequences on one replica: of the full length, or of lengths as they are, with a margin."""
-        held, need = self.filling.held(way, card), self.need
+        memory, question = self.backend.replica_memory(config, card), self.question
         if free <= 0:
             return 0
-        if need.lengths is None or not held.pooled:
-            return held.largest(need.context, free)
-        if not held.holds(1, need.context, free):
+        if question.lengths is None or not memory.pooled:
+            return memory.largest(question.context, free)
+        if not memory.holds(1, question.context, free):
             return 0
-        each, spread = _bytes(held, need.lengths)
-        seats = int(safe_batch(free - held.shared(_mean(need.lengths)), each, spread)) if each else MOST_TOKENS
-        return min(seats, held.most_sequences or MOST_TOKENS)
+        each, spread = _bytes(memory, question.lengths)
+        max_sequences = (
+            int(safe_batch(free - memory.shared(_mean(question.lengths)), each, spread)) if each else MOST_TOKENS
+        )
+        return min(max_sequences, memory.most_sequences or MOST_TOKENS)
 
-    def least(self, offer: Offer, way: Way, most: int) -> int | None:
+    def least(self, candidate: Candidate, config: ParallelConfig, most: int) -> int | None:
         """The fewest replicas, up to `most`, that do what is asked. Where their number is fixed, that one or none."""
-        need, card = self.need, offer.card
-        fixed = need.dp or (most if offer.fixed else None)
-        if fixed is not None and (fixed > most or (offer.fixed and fixed * way.ranks != offer.fixed)):
+        question, card = self.question, candidate.card
+        fixed = question.dp or (most if candidate.fixed else None)
+        if fixed is not None and (fixed > most or (candidate.fixed and fixed * config.ranks != candidate.fixed)):
             return None
-        most, free = fixed or most, self.free(card, way)
+        most, free = fixed or most, self.free(card, config)
         if free <= 0 or most < 1:
             return None
-        if need.lengths is None:
-            needed = self.filling.held(way, card).least(need.users, need.context, free, most)
+        if question.lengths is None:
+            needed = self.backend.replica_memory(config, card).least(question.users, question.context, free, most)
         else:
-            seats = self.seats(card, way, free)
-            needed = ceil_div(need.users, seats) if need.users <= seats * most else None
-            if needed is not None and need.rate is not None:
-                carried = replicas(lambda rate: self.load(card, way, free, rate=rate), need.rate, most)
+            max_sequences = self.max_sequences(card, config, free)
+            needed = ceil_div(question.users, max_sequences) if question.users <= max_sequences * most else None
+            if needed is not None and question.rate is not None:
+                carried = replicas(lambda rate: self.load(card, config, free, rate=rate), question.rate, most)
                 needed = None if carried is None else max(needed, carried)
         return needed if needed is None or fixed is None else fixed
 
-    def load(self, card: Card, way: Way, free: int, *, rate: float | None = None, users: int | None = None) -> Load:
+    def load(
+        self, card: Card, config: ParallelConfig, free: int, *, rate: float | None = None, users: int | None = None
+    ) -> Load:
         """One replica under its part of the load. Raises KvcalcError where a rate of the card is not known."""
-        need, choice = self.need, way.choice
-        assert need.lengths is not None
-        held, longest = self.filling.held(way, card), need.context
-        each = held.each if held.pooled else lambda _: held.each(longest)
-        machine = machine_of(card, way.layout, eight_bit=choice.weights_name.startswith("fp8"))
-        replica = Replica(free - held.shared(_mean(need.lengths)), each, machine, self._demand(choice))
-        return serve(replica, need.lengths, rate=rate, users=users, shares=need.shares)
+        question, precision = self.question, config.precision
+        assert question.lengths is not None
+        memory, longest = self.backend.replica_memory(config, card), question.context
+        each = memory.each if memory.pooled else lambda _: memory.each(longest)
+        machine = machine_of(card, config.layout, eight_bit=precision.weights_name.startswith("fp8"))
+        server = Replica(free - memory.shared(_mean(question.lengths)), each, machine, self._demand(precision))
+        return serve(server, question.lengths, rate=rate, users=users, shares=question.shares)
 
-    def _demand(self, choice: Choice) -> Demand:
-        kept = self._demands.get(choice.whole.bytes)
+    def _demand(self, precision: Precision) -> Demand:
+        kept = self._demands.get(precision.whole.bytes)
         if kept is None:
-            assert self.need.lengths is not None
-            request = choice.request
-            kept = demand_of(request.model, self.need.lengths, choice.whole.bytes, request.encoder_tokens)
-            self._demands[choice.whole.bytes] = kept
+            assert self.question.lengths is not None
+            request = precision.request
+            kept = demand_of(request.model, self.question.lengths, precision.whole.bytes, request.encoder_tokens)
+            self._demands[precision.whole.bytes] = kept
         return kept
 
-    def _found(self, offer: Offer, way: Way, dp: int) -> Found:
-        free, held = self.free(offer.card, way), self.filling.held(way, offer.card)
-        load = self._load(offer.card, way, free, dp)
+    def _found(self, candidate: Candidate, config: ParallelConfig, dp: int) -> Deployment:
+        free, memory = self.free(candidate.card, config), self.backend.replica_memory(config, candidate.card)
+        load = self._load(candidate.card, config, free, dp)
         if load is not None and load.mean_share is not None:
             taken = load.mean_share
         else:
-            taken = held.asked(ceil_div(self.need.users, dp), self._tokens) / free
-        return Found(offer, way, way.layout._replace(dp=dp), max(0.0, 1 - taken), load)
+            taken = memory.needed(ceil_div(self.question.users, dp), self._tokens) / free
+        return Deployment(candidate, config, config.layout._replace(dp=dp), max(0.0, 1 - taken), load)
 
     @property
     def _tokens(self) -> int:
         """Of a sequence: at most, or with lengths as they are on average."""
-        return self.need.context if self.need.lengths is None else _mean(self.need.lengths)
+        return self.question.context if self.question.lengths is None else _mean(self.question.lengths)
 
-    def row(self, found: Found) -> Row:
+    def row(self, found: Deployment) -> PlanRow:
         """All that an answer says of a deployment."""
-        need, card, way, load = self.need, found.card, found.way, found.load
+        question, card, config, load = self.question, found.card, found.config, found.load
         dp = found.layout.dp
-        lines, share = self.lines(card, way), self.filling.share(way, card)
+        lines, share = self.lines(card, config), self.backend.share(config, card)
         size = total(lines)
-        budget = Budget(card.memory, None, share, way.choice.weights, size.likely, card, self.filling.of_free)
-        users = need.users
+        budget = Budget(card.memory, None, share, config.precision.weights, size.likely, card, self.backend.of_free)
+        users = question.users
         if load is not None and load.concurrency is not None:
             users = max(users, ceil(load.concurrency * dp))
-        request = way.choice.request._replace(context=self._tokens, batch=users, layout=found.layout)
-        fit = self.filling.held(way, card).fit(split_memory(way.choice.whole, way.ranks, budget), request)
-        seats: dict[int, int | None] = {}
+        request = config.precision.request._replace(context=self._tokens, batch=users, layout=found.layout)
+        fit = self.backend.replica_memory(config, card).fit(
+            split_memory(config.precision.whole, config.ranks, budget), request
+        )
+        max_sequences: dict[int, int | None] = {}
         for overhead in size:
-            if fit.max_batch is None or (need.lengths is None and overhead == size.likely):
-                seats[overhead] = fit.max_batch
+            if fit.max_batch is None or (question.lengths is None and overhead == size.likely):
+                max_sequences[overhead] = fit.max_batch
             else:
-                seats[overhead] = self.seats(card, way, self.free(card, way, overhead)) * dp
-        return Row(
-            found.offer,
-            way,
+                max_sequences[overhead] = self.max_sequences(card, config, self.free(card, config, overhead)) * dp
+        return PlanRow(
+            found.candidate,
+            config,
             request,
             lines,
             fit,
-            seats=seats[size.likely],
-            low=seats[size.high],
-            high=seats[size.low],
+            max_sequences=max_sequences[size.likely],
+            max_sequences_low=max_sequences[size.high],
+            max_sequences_high=max_sequences[size.low],
             headroom=found.headroom,
-            binding=fit.binding if need.rate is None else self._binding(card, way, dp),
+            binding=fit.binding if question.rate is None else self._binding(card, config, dp),
             load=load,
         )
 
-    def _load(self, card: Card, way: Way, free: int, dp: int) -> Load | None:
+    def _load(self, card: Card, config: ParallelConfig, free: int, dp: int) -> Load | None:
         """One replica at work; None where no lengths are known, or where a rate of the card is not."""
-        need = self.need
-        if need.lengths is None:
+        question = self.question
+        if question.lengths is None:
             return None
-        if need.rate is not None:
-            return self.load(card, way, free, rate=need.rate / dp)
+        if question.rate is not None:
+            return self.load(card, config, free, rate=question.rate / dp)
         try:
-            return self.load(card, way, free, users=ceil_div(need.users, dp))
+            return self.load(card, config, free, users=ceil_div(question.users, dp))
         except KvcalcError:
             return None
 
-    def _binding(self, card: Card, way: Way, dp: int) -> str:
+    def _binding(self, card: Card, config: ParallelConfig, dp: int) -> str:
         """What gives out first as the rate grows."""
-        low = high = (self.need.rate or 1.0) / dp
-        found, free = None, self.free(card, way)
+        low = high = (self.question.rate or 1.0) / dp
+        found, free = None, self.free(card, config)
         while high < _MOST_RATE and (high - low > low / 100 or found is None):
             rate = 2 * high if found is None else (low + high) / 2
-            binding = self.load(card, way, free, rate=rate).binding
+            binding = self.load(card, config, free, rate=rate).binding
             if binding is not None:
                 found, high = binding, rate
             else:
@@ -256,7 +264,7 @@ def _mean(lengths: Lengths) -> int:
     return ceil(lengths.context)
 
 
-def _bytes(held: Held, lengths: Lengths) -> tuple[int, int]:
+def _bytes(memory: ReplicaMemory, lengths: Lengths) -> tuple[int, int]:
     """Bytes of a sequence of the mean length, and of one standard deviation."""
-    mean = held.each(_mean(lengths))
-    return mean, held.each(ceil(lengths.context + lengths.spread)) - mean
+    mean = memory.each(_mean(lengths))
+    return mean, memory.each(ceil(lengths.context + lengths.spread)) - mean

@@ -6,10 +6,10 @@ from kvcalc.commands.versions import pick
 from kvcalc.core.units import Fraction, many
 from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError
-from kvcalc.planner.engine_fit import Engaged
+from kvcalc.planner.engine_fit import EngineBackend
 from kvcalc.planner.overheads import NAMES
-from kvcalc.planner.question import Need
-from kvcalc.planner.search import Row, Search
+from kvcalc.planner.question import PlanQuestion
+from kvcalc.planner.search import PlanRow, Search
 
 __all__ = ["lacking", "same_share"]
 
@@ -19,23 +19,25 @@ def same_share(engine: Engine) -> bool:
     return not engine.of_free and set(engine.beside) == set(NAMES)
 
 
-def lacking(engine: Engine, need: Need, share: Fraction | None, prefix: int) -> Callable[[Row], str | None]:
+def lacking(
+    engine: Engine, question: PlanQuestion, share: Fraction | None, prefix: int
+) -> Callable[[PlanRow], str | None]:
     """Why the engine's command would not do what a row says, in a few words; None where it does."""
-    search = Search(need, Engaged(engine, pick(engine.versions, None, engine.name)[0], {}, share, prefix))
+    search = Search(question, EngineBackend(engine, pick(engine.versions, None, engine.name)[0], {}, share, prefix))
 
-    def reason(row: Row) -> str | None:
-        card, way, sequences = row.card, row.way, row.request.sequences_per_replica
+    def reason(row: PlanRow) -> str | None:
+        card, config, sequences = row.card, row.config, row.request.sequences_per_replica
         try:
-            free, held = search.free(card, way), search.filling.held(way, card)
-            if need.lengths is None:
-                enough = free > 0 and held.holds(sequences, need.context, free)
+            free, memory = search.free(card, config), search.backend.replica_memory(config, card)
+            if question.lengths is None:
+                enough = free > 0 and memory.holds(sequences, question.context, free)
             else:
-                enough = search.seats(card, way, free) >= sequences
+                enough = search.max_sequences(card, config, free) >= sequences
             if enough:
                 return None
-            seats = search.seats(card, way, free) * row.layout.dp
+            max_sequences = search.max_sequences(card, config, free) * row.layout.dp
         except KvcalcError as error:
             return error.message.removeprefix("--engine: ")
-        return f"{seats:,} of {many(row.request.batch, 'sequence')} fit; --engine {engine.name} plans for it"
+        return f"{max_sequences:,} of {many(row.request.batch, 'sequence')} fit; --engine {engine.name} plans for it"
 
     return reason

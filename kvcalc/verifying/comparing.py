@@ -34,13 +34,13 @@ class ComparedLayer(NamedTuple):
 class Comparison(NamedTuple):
     """The cache once it holds `tokens` tokens of each sequence, after a prefill or one more decode step.
 
-    `stage_caches` are predicted and real bytes of the storage that the tensors keep alive: a window is a view of a longer one.
+    `held` are predicted and real bytes of the storage that the tensors keep alive: a window is a view of a longer one.
     """
 
     step: str
     tokens: int
     rows: tuple[ComparedLayer, ...]
-    stage_caches: tuple[int, int]
+    held: tuple[int, int]
 
     @property
     def predicted_bytes(self) -> int:
@@ -57,8 +57,8 @@ class Comparison(NamedTuple):
 
     @property
     def equal(self) -> bool:
-        """No difference, in any layer or in what is stage_caches."""
-        return not self.layers and self.stage_caches[0] == self.held[1]
+        """No difference, in any layer or in what is held."""
+        return not self.layers and self.held[0] == self.held[1]
 
 
 def compare(question: Question, plan: Allocation, reading: Reading) -> Comparison:

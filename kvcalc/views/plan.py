@@ -11,7 +11,7 @@ from kvcalc.planner.overheads import total
 from kvcalc.planner.proposal import Proposal
 from kvcalc.planner.ranking import price
 from kvcalc.planner.reasons import Refused
-from kvcalc.planner.search import Row
+from kvcalc.planner.search import PlanRow
 from kvcalc.views.document import Value, model_values, opening
 
 __all__ = ["Asked", "Line", "cache_name", "command", "plan_document", "rows", "start_of"]
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
     hub_id: str
     options: tuple[str, ...]
     request: Mapping[str, Value]
-    starts: Callable[[Row, Start], Mapping[str, "Line"]]
+    starts: Callable[[PlanRow, Start], Mapping[str, "Line"]]
     engine: str | None = None
     version: str | None = None
     utilization: bool = False
@@ -57,11 +57,11 @@ def plan_document(proposal: Proposal, asked: Asked, warnings: Sequence[str]) -> 
         "changes": [
             {
                 "option": change.option,
-                "kv_dtype": change.choice.request.widths.k.name,
-                "weights_dtype": change.choice.weights_name,
+                "kv_dtype": change.precision.request.widths.k.name,
+                "weights_dtype": change.precision.weights_name,
                 "gpu": None if change.best is None else change.best.card.name or None,
                 "gpus": None if change.best is None else change.best.gpus,
-                "max_batch": None if change.best is None else change.best.seats,
+                "max_batch": None if change.best is None else change.best.max_sequences,
                 "words": change.words,
             }
             for change in proposal.changes
@@ -76,7 +76,7 @@ def rows(document: Mapping[str, Value]) -> list[Mapping[str, Value]]:
     return [option for option in options if isinstance(option, dict)]
 
 
-def _option(row: Row, proposal: Proposal, asked: Asked) -> dict[str, Value]:
+def _option(row: PlanRow, proposal: Proposal, asked: Asked) -> dict[str, Value]:
     memory, size = row.fit.memory, total(row.lines)
     flags = asked.starts(row, start_of(row, proposal, asked))
     return {
@@ -87,11 +87,11 @@ def _option(row: Row, proposal: Proposal, asked: Asked) -> dict[str, Value]:
         "dp": row.layout.dp,
         "dcp": row.layout.dcp,
         "kv_dtype": cache_name(row),
-        "weights_dtype": row.way.choice.weights_name or None,
+        "weights_dtype": row.config.precision.weights_name or None,
         "users": row.request.batch,
-        "max_batch": row.seats,
-        "max_batch_low": row.low,
-        "max_batch_high": row.high,
+        "max_batch": row.max_sequences,
+        "max_batch_low": row.max_sequences_low,
+        "max_batch_high": row.max_sequences_high,
         "max_context": row.fit.max_context,
         "capacity_tokens": row.fit.capacity_tokens,
         "headroom": round(row.headroom, 4),
@@ -150,21 +150,21 @@ def _refused(refused: Refused) -> dict[str, Value]:
     return {
         "gpu": refused.card or None,
         "gpus": refused.gpus,
-        "max_batch": refused.held,
+        "max_batch": refused.memory,
         "binding": refused.binding,
         "why": refused.why,
     }
 
 
-def cache_name(row: Row) -> str:
+def cache_name(row: PlanRow) -> str:
     """The format of the cache. A card without bf16 computes in fp16, which is as large."""
-    choice, widths = row.way.choice, row.request.widths
-    if choice.packed:
-        return choice.packed
+    precision, widths = row.config.precision, row.request.widths
+    if precision.packed:
+        return precision.packed
     return "fp16" if widths.k.name == "bf16" and not row.card.bf16 else widths.k.name
 
 
-def command(row: Row, asked: Asked) -> str | None:
+def command(row: PlanRow, asked: Asked) -> str | None:
     """The command that sizes this row again; a prefix that is shared has no option there."""
     if asked.shared_prefix:
         return None
@@ -173,30 +173,30 @@ def command(row: Row, asked: Asked) -> str | None:
     gpu = ["--gpu", row.card.name] if row.card.name else ["--vram", f"{row.card.memory}B"]
     words = ["kvcalc", asked.model, "-c", str(row.request.context), "-b", str(row.request.batch), *gpu]
     words += [word for name, size in layout._asdict().items() if size > 1 for word in (f"--{name}", str(size))]
-    choice = row.way.choice
-    words += ["--kv-dtype", choice.kv] if choice.kv != "auto" else []
-    if choice.weights != "auto":
-        weights = choice.weights.name if isinstance(choice.weights, DType) else choice.weights
+    precision = row.config.precision
+    words += ["--kv-dtype", precision.kv] if precision.kv != "auto" else []
+    if precision.weights != "auto":
+        weights = precision.weights.name if isinstance(precision.weights, DType) else precision.weights
         words += ["--weights", f"{weights}B" if isinstance(weights, int) else weights]
     words += ["--utilization", share] if asked.utilization or (not row.card.name and share != "1") else []
     words += ["--overhead", f"{total(row.lines).likely}B"] if total(row.lines).likely else []
     return shlex.join([*words, *asked.options])
 
 
-def start_of(row: Row, proposal: Proposal, asked: Asked) -> Start:
-    choice, need = row.way.choice, proposal.search.need
+def start_of(row: PlanRow, proposal: Proposal, asked: Asked) -> Start:
+    precision, question = row.config.precision, proposal.search.question
     sequences = row.request.sequences_per_replica
-    if need.rate is not None and row.seats is not None:  # as many as come together at times, not on average
-        sequences = row.seats // row.layout.dp
+    if question.rate is not None and row.max_sequences is not None:  # as many as come together at times, not on average
+        sequences = row.max_sequences // row.layout.dp
     # What an engine takes by itself may depend on the rest of its command.
     share = row.fit.memory.utilization if asked.engine or asked.utilization else None
     return Start(
         asked.hub_id,
-        need.context,
+        question.context,
         sequences,
         row.layout,
-        choice.packed or (None if choice.kv == "auto" else choice.kv),
-        choice.weights.name if isinstance(choice.weights, DType) else None,
+        precision.packed or (None if precision.kv == "auto" else precision.kv),
+        precision.weights.name if isinstance(precision.weights, DType) else None,
         share,
         row.card if row.card.name else None,
         asked.version,

@@ -9,7 +9,7 @@ from kvcalc.planner.overheads import Estimate
 from kvcalc.planner.proposal import Proposal
 from kvcalc.planner.ranking import leading, price
 from kvcalc.planner.reasons import Refused, nearest
-from kvcalc.planner.search import Row
+from kvcalc.planner.search import PlanRow
 from kvcalc.views.plan import Asked, cache_name, start_of
 from kvcalc.views.report import Bytes, Cell, Count, Part, Report, Section
 from kvcalc.views.size import model_facts
@@ -42,19 +42,19 @@ def plan_report(proposal: Proposal, asked: Asked, warnings: list[str]) -> Report
     )
 
 
-def split_words(row: Row) -> str:
+def split_words(row: PlanRow) -> str:
     """How a model is spread: `tp 4 x dp 2`."""
     sizes = [f"{name} {size}" for name, size in row.layout._asdict().items() if size > 1]
     return " x ".join(sizes) or "one GPU"
 
 
-def _name(row: Row) -> str:
+def _name(row: PlanRow) -> str:
     return f"{row.gpus:,} x {row.card.name}" if row.card.name else many(row.gpus, "GPU")
 
 
 def _table(proposal: Proposal, asked: Asked) -> Section:
     shown = leading(proposal.rows)[: asked.top]
-    formats = {(cache_name(row), row.way.choice.weights_name) for row in proposal.rows}
+    formats = {(cache_name(row), row.config.precision.weights_name) for row in proposal.rows}
     several = [len({each[i] for each in formats}) > 1 for i in (0, 1)]
     heads = ["GPUs", "split"]
     heads += [head for head, named in zip(("cache", "weights"), several, strict=True) if named]
@@ -63,11 +63,15 @@ def _table(proposal: Proposal, asked: Asked) -> Section:
     heads += ["an hour"] if any(row.card.price is not None for row in shown) else []
     rows: list[tuple[Cell, ...]] = []
     for row in shown:
-        named = (cache_name(row), row.way.choice.weights_name)
+        named = (cache_name(row), row.config.precision.weights_name)
         cells: list[Cell] = [_name(row), split_words(row)]
         cells += [name for name, wanted in zip(named, several, strict=True) if wanted]
-        spread = "" if row.low == row.high or row.low is None else f"{row.low:,}-{row.high:,}"
-        cells += [Count(row.seats), spread, f"{100 * row.headroom:.0f} %", row.binding]
+        spread = (
+            ""
+            if row.max_sequences_low == row.max_sequences_high or row.max_sequences_low is None
+            else f"{row.max_sequences_low:,}-{row.max_sequences_high:,}"
+        )
+        cells += [Count(row.max_sequences), spread, f"{100 * row.headroom:.0f} %", row.binding]
         if "a token" in heads:
             seconds = None if row.load is None else row.load.seconds_per_token
             cells.append("" if seconds is None else f"{1000 * seconds:.1f} ms")
@@ -87,7 +91,7 @@ def _said(proposal: Proposal) -> Iterator[tuple[Cell, ...]]:
     for change in proposal.changes:
         what, _, effect = change.words.partition(": ")
         yield what, effect
-    refused = sorted(proposal.refused, key=lambda each: (-each.held, each.card))
+    refused = sorted(proposal.refused, key=lambda each: (-each.memory, each.card))
     for each in refused[:_MOST_REFUSED]:
         yield f"not {_number(each)}", f"{each.why} ({each.binding})" if each.binding not in each.why else each.why
     if len(refused) > _MOST_REFUSED:
@@ -98,7 +102,7 @@ def _number(refused: Refused) -> str:
     return f"{refused.gpus:,} x {refused.card}" if refused.card else many(refused.gpus, "GPU")
 
 
-def _memory(row: Row) -> tuple[Section, list[Part]]:
+def _memory(row: PlanRow) -> tuple[Section, list[Part]]:
     """Where one GPU's memory goes: each overhead with its range."""
     memory = row.fit.memory
     found = [(f"left by utilization {memory.utilization}", memory.outside or 0, "")] if memory.outside else []
@@ -114,7 +118,7 @@ def _range(size: Estimate) -> str:
     return f"{size.low / 2**30:.2g} to {size.high / 2**30:.2g} GiB" if size.low < size.high else "as given"
 
 
-def _starts(row: Row, proposal: Proposal, asked: Asked) -> Iterator[Section]:
+def _starts(row: PlanRow, proposal: Proposal, asked: Asked) -> Iterator[Section]:
     found = asked.starts(row, start_of(row, proposal, asked))
     rows: list[tuple[Cell, ...]] = [
         (
@@ -129,29 +133,29 @@ def _starts(row: Row, proposal: Proposal, asked: Asked) -> Iterator[Section]:
 
 
 def _verdict(proposal: Proposal) -> str:
-    best, need = proposal.best, proposal.search.need
+    best, question = proposal.best, proposal.search.question
     if best is None:
         miss = nearest(proposal.refused)
-        fixed = miss.gpus > need.most_gpus or all(each.fixed for each in proposal.refused)
-        limit = "no plan" if fixed else f"no plan within {many(need.most_gpus, 'GPU')}"
+        fixed = miss.gpus > question.most_gpus or all(each.fixed for each in proposal.refused)
+        limit = "no plan" if fixed else f"no plan within {many(question.most_gpus, 'GPU')}"
         return f"{limit}: nearest is {_number(miss)}, bound by {miss.binding}: {miss.why}"
     words = f"plan: {_name(best)}, {split_words(best)}" if best.gpus > 1 else f"plan: {_name(best)}"
-    if best.low is None or best.low == best.high:
+    if best.max_sequences_low is None or best.max_sequences_low == best.max_sequences_high:
         return words
-    return f"{words}; room for {best.low:,} to {best.high:,} sequences, as the overheads turn out"
+    return f"{words}; room for {best.max_sequences_low:,} to {best.max_sequences_high:,} sequences, as the overheads turn out"
 
 
 def _notes(proposal: Proposal, asked: Asked) -> list[str]:
-    need, best = proposal.search.need, proposal.best
+    question, best = proposal.search.question, proposal.best
     found = [] if best is None else ["users and context: the most that fit"]
     if best is not None:
-        found.append(f"weights: {best.way.choice.whole.source}")
+        found.append(f"weights: {best.config.precision.whole.source}")
         if best.card.name:
             found.append(f"memory of {best.card.label}: {MEMORY_SOURCES[best.card.memory_source]}")
         if any(line.size.low < line.size.high for line in best.lines):
             found.append("overheads are estimates, with what was seen beside them")
-    if need.lengths is not None:
-        found.append(need.lengths.words)
-        found.append(f"{need.lengths.context:,.0f} tokens of a sequence on average over its time")
-        found.append(f"attained: {need.shares}")
+    if question.lengths is not None:
+        found.append(question.lengths.words)
+        found.append(f"{question.lengths.context:,.0f} tokens of a sequence on average over its time")
+        found.append(f"attained: {question.shares}")
     return found + list(asked.notes)

@@ -15,7 +15,7 @@ from kvcalc.core.sharding import Layout
 from kvcalc.launch.registry import all_engines
 from kvcalc.library import loader
 from kvcalc.planner import overheads
-from kvcalc.planner.replica import Exact, spread
+from kvcalc.planner.replica import ExactReplica, spread
 from kvcalc.views.document import _OF_A_PLAN
 
 GIB = 2**30
@@ -99,11 +99,11 @@ def test_a_latent_is_whole_on_every_rank() -> None:
     """Kimi-K2 at tp 8 keeps 70,272 B a token on each rank; decode context parallelism over 8 holds 8 times as many."""
     model = loader.load("kimi-k2")
     widths = request.ask(model).widths
-    whole = Exact(spread(model, Layout(8)), widths, None)
+    whole = ExactReplica(spread(model, Layout(8)), widths, None)
     assert whole.asked(1, 1) == 61 * 576 * 2 == 70_272
     # vLLM's log of Kimi-K2-Thinking: 46.80 GiB on each GPU, 715,072 tokens in blocks of 64
     assert whole.largest(64, 46 * GIB + 80 * GIB // 100) * 64 == 715_072
-    split = Exact(spread(model, Layout(8, dcp=8)), widths, None)
+    split = ExactReplica(spread(model, Layout(8, dcp=8)), widths, None)
     assert split.asked(1, 8 * 64) == whole.asked(1, 64)
     assert 715_136 * 8 == 5_721_088  # the recipe's own sum
 
@@ -112,7 +112,7 @@ def test_heads_are_replicated_beyond_their_number() -> None:
     """Qwen3-235B has 4 KV heads: 192,512 B a token, and at tp 8 385,024 B on all ranks together."""
     model = loader.load("qwen3-235b-a22b")
     widths = request.ask(model).widths
-    assert [tp * Exact(spread(model, Layout(tp)), widths, None).asked(1, 1) for tp in (1, 4, 8)] == [
+    assert [tp * ExactReplica(spread(model, Layout(tp)), widths, None).asked(1, 1) for tp in (1, 4, 8)] == [
         192_512,
         192_512,
         385_024,
@@ -211,9 +211,9 @@ def test_a_window_shares_nothing() -> None:
     """
     model = loader.load("gemma3-27b")
     widths = request.ask(model).widths
-    held = Exact(spread(model, Layout()), widths, None, shared=4_096)
-    assert held.shared(8_192) == 10 * 8_192 * 4_096
-    assert held.each(8_192) == 10 * 8_192 * 4_096 + 52 * 8_192 * 1_024
+    memory = ExactReplica(spread(model, Layout()), widths, None, shared=4_096)
+    assert memory.shared(8_192) == 10 * 8_192 * 4_096
+    assert memory.each(8_192) == 10 * 8_192 * 4_096 + 52 * 8_192 * 1_024
 
 
 H100 = Card("h100-sxm", "H100 SXM5 80GB", 85_018_877_624, (9, 0))
@@ -228,9 +228,9 @@ def test_overheads_are_the_engines_own() -> None:
         size = overheads.total(overheads.estimate(model, H100.memory, 2, names=engine.beside))
         assert engine.overhead is not None
         low, high = engine.overhead
-        assert abs(size.low - low) < 8
-        assert abs(size.high - high) < 8
-        assert size.low < size.likely < size.high
+        assert abs(size.max_sequences_low - low) < 8
+        assert abs(size.max_sequences_high - high) < 8
+        assert size.max_sequences_low < size.likely < size.max_sequences_high
 
 
 def test_an_overhead_that_is_stated_has_no_range(cli: Run) -> None:
@@ -328,8 +328,8 @@ def test_compute_sinks_what_the_cache_would_hold(cli: Run) -> None:
 def test_lengths_hold_more_than_the_worst_case(cli: Run) -> None:
     """Lengths as they are hold far more than all at their longest, and fewer than all at their mean."""
     words = ("llama3.1-8b", *P_8B, *RECIPE, "--gpu", "1xh100")
-    seats = plan(cli, *words, *AZURE)["best"]["max_batch"]
-    assert 444_864 // (4083 + 451) < seats < 444_864 // 1_155
+    max_sequences = plan(cli, *words, *AZURE)["best"]["max_batch"]
+    assert 444_864 // (4083 + 451) < max_sequences < 444_864 // 1_155
 
 
 def test_attained_shares_are_printed(cli: Run) -> None:

@@ -14,8 +14,8 @@ from kvcalc.core.weights import weigh
 from kvcalc.errors import KvcalcError
 from kvcalc.planner.overheads import likely
 from kvcalc.planner.proposal import Proposal, propose
-from kvcalc.planner.question import Choice, Need, Offer, Plain
-from kvcalc.planner.replica import Exact, spread, spreads
+from kvcalc.planner.question import Candidate, ExactBackend, PlanQuestion, Precision
+from kvcalc.planner.replica import ExactReplica, replica_layouts, spread
 from kvcalc.planner.search import Search
 
 MODELS = st.from_type(Model)
@@ -28,27 +28,27 @@ MOST = 16
 NINE_TENTHS = Fraction(9, 10)
 
 
-def card(memory: int, name: str = "") -> Offer:
-    return Offer(Card(name, name, memory))
+def card(memory: int, name: str = "") -> Candidate:
+    return Candidate(Card(name, name, memory))
 
 
 def planned(
     model: Model,
-    offers: list[Offer],
-    need: Need,
+    candidates: list[Candidate],
+    question: PlanQuestion,
     weights: int = 0,
     kv_dtype: str = "fp32",
     share: Fraction = NINE_TENTHS,
 ) -> Proposal:
-    request = ask(model, context=need.context, batch=need.users, kv_dtype=kv_dtype)
-    choice = Choice(kv_dtype, weights, request, weigh(model, weights), "")
-    search = Search(need, Plain(share))
-    return propose(search, offers, [choice], [], spreads(model, MOST, 8, Layout(0, 0, 0, 0)))
+    request = ask(model, context=question.context, batch=question.users, kv_dtype=kv_dtype)
+    precision = Precision(kv_dtype, weights, request, weigh(model, weights), "")
+    search = Search(question, ExactBackend(share))
+    return propose(search, candidates, [precision], [], replica_layouts(model, MOST, 8, Layout(0, 0, 0, 0)))
 
 
-def gpus(model: Model, memory: int, need: Need, weights: int, kv_dtype: str = "fp32") -> int:
+def gpus(model: Model, memory: int, question: PlanQuestion, weights: int, kv_dtype: str = "fp32") -> int:
     """How many GPUs a plan needs; more than any where there is none."""
-    best = planned(model, [card(memory)], need, weights, kv_dtype).best
+    best = planned(model, [card(memory)], question, weights, kv_dtype).best
     return MOST + 1 if best is None else best.gpus
 
 
@@ -57,11 +57,11 @@ def test_more_never_needs_more(
     model: Model, tokens: int, users: int, more_users: int, memory: int, more_memory: int, weights: int
 ) -> None:
     """More memory, fewer users or a smaller format never need more GPUs."""
-    need = Need(tokens, users, most_gpus=MOST)
-    asked = gpus(model, memory, need, weights)
-    assert gpus(model, memory + more_memory, need, weights) <= asked
-    assert gpus(model, memory, need._replace(users=users + more_users), weights) >= asked
-    assert gpus(model, memory, need, weights, "fp8") <= asked
+    question = PlanQuestion(tokens, users, most_gpus=MOST)
+    asked = gpus(model, memory, question, weights)
+    assert gpus(model, memory + more_memory, question, weights) <= asked
+    assert gpus(model, memory, question._replace(users=users + more_users), weights) >= asked
+    assert gpus(model, memory, question, weights, "fp8") <= asked
 
 
 @given(MODELS, TOKENS, USERS, MEMORY, WEIGHTS, st.integers(1, 1_000))
@@ -70,19 +70,19 @@ def test_a_row_is_what_the_size_verb_says(
 ) -> None:
     """Each row, sized again, fits with the same numbers, and one user more than its largest batch does not."""
     share = Fraction(part, 1_000)
-    found = planned(model, [card(memory)], Need(tokens, users, most_gpus=MOST), weights, share=share)
+    found = planned(model, [card(memory)], PlanQuestion(tokens, users, most_gpus=MOST), weights, share=share)
     for row in found.rows:
         budget = Budget(memory, None, share, weights, likely(row.lines), row.card)
         layout = row.layout._asdict()
         again = fit(measure(ask(model, context=tokens, batch=users, kv_dtype="fp32", **layout)), budget)
         assert again == row.fit
         assert again.fits
-        if row.binding == "kv" and row.seats is not None:
-            over = measure(ask(model, context=tokens, batch=row.seats + 1, kv_dtype="fp32", **layout))
+        if row.binding == "kv" and row.max_sequences is not None:
+            over = measure(ask(model, context=tokens, batch=row.max_sequences + 1, kv_dtype="fp32", **layout))
             assert not fit(over, budget).fits
-            assert row.low is not None
-            assert row.high is not None
-            assert row.low <= row.seats <= row.high
+            assert row.max_sequences_low is not None
+            assert row.max_sequences_high is not None
+            assert row.max_sequences_low <= row.max_sequences <= row.max_sequences_high
 
 
 @given(MODELS, TOKENS, USERS, st.permutations([24, 40, 48, 80, 96, 141]), WEIGHTS)
@@ -90,10 +90,10 @@ def test_the_order_of_cards_changes_nothing(
     model: Model, tokens: int, users: int, sizes: list[int], weights: int
 ) -> None:
     """However the cards are listed, rows and refusals are the same."""
-    need = Need(tokens, users, most_gpus=MOST)
+    question = PlanQuestion(tokens, users, most_gpus=MOST)
 
     def told(order: list[int]) -> tuple[object, ...]:
-        found = planned(model, [card(size * GIB, f"c{size}") for size in order], need, weights)
+        found = planned(model, [card(size * GIB, f"c{size}") for size in order], question, weights)
         return [(row.card.name, row.layout, row.fit) for row in found.rows], found.refused, found.why_not
 
     assert told(sizes) == told(sorted(sizes))
@@ -107,16 +107,18 @@ def test_a_replica_is_the_same_as_the_core_has_it(model: Model, tokens: int, lay
         size = measure(request)
     except KvcalcError:
         return
-    held = Exact(spread(model, layout), request.widths, request.encoder_tokens)
-    assert held.asked(1, tokens) == held.each(tokens) == size.rank_bytes(tokens)
-    assert held.holds(3, tokens, 3 * size.rank_bytes(tokens))
-    assert not size.rank_bytes(tokens) or not held.holds(3, tokens, 3 * size.rank_bytes(tokens) - 1)
+    memory = ExactReplica(spread(model, layout), request.widths, request.encoder_tokens)
+    assert memory.asked(1, tokens) == memory.each(tokens) == size.rank_bytes(tokens)
+    assert memory.holds(3, tokens, 3 * size.rank_bytes(tokens))
+    assert not size.rank_bytes(tokens) or not memory.holds(3, tokens, 3 * size.rank_bytes(tokens) - 1)
 
 
 @given(MODELS, TOKENS, st.integers(1, 20_000), st.integers(1, 50))
 def test_a_shared_prefix_never_takes_more(model: Model, tokens: int, prefix: int, users: int) -> None:
     """Sequences that share tokens take no more than without, and one alone takes the same."""
     request = ask(model, context=tokens)
-    alone, shared = (Exact(spread(model, Layout()), request.widths, request.encoder_tokens, n) for n in (0, prefix))
+    alone, shared = (
+        ExactReplica(spread(model, Layout()), request.widths, request.encoder_tokens, n) for n in (0, prefix)
+    )
     assert shared.asked(users, tokens) <= alone.asked(users, tokens)
     assert shared.asked(1, tokens) == alone.asked(1, tokens)
