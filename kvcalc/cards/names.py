@@ -14,7 +14,7 @@ from kvcalc.library.index import squash
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["all_cards", "catalogue", "find", "find_all", "find_machine", "find_one", "local", "names"]
+__all__ = ["all_cards", "card_called", "cards_called", "catalogue", "find_machine", "find_one", "local", "names"]
 
 _MOST = 65536  # GPUs
 _MOST_TEXT, _MOST_NAMES = 2000, 100  # of --gpu
@@ -66,18 +66,18 @@ def names() -> list[str]:
 
 
 @lru_cache(16)
-def find(text: str, what: str = "--gpu", file: str | None = None) -> tuple[int | None, Card]:
+def card_called(text: str, what: str = "--gpu", file: str | None = None) -> tuple[int | None, Card]:
     """`h100`, `8xh100`, a machine type or `local`: how many, where that is said, and of which card.
 
     Raises KvcalcError for a name that is not known or stands for several cards.
     """
-    found = find_all(text, what, file)
+    found = cards_called(text, what, file)
     if len(found) > 1:
         raise KvcalcError(f"{what}: expected one card, got {len(found)}", "`kvcalc plan` chooses among several")
     return found[0]
 
 
-def find_all(text: str, what: str = "--gpu", file: str | None = None) -> list[tuple[int | None, Card]]:
+def cards_called(text: str, what: str = "--gpu", file: str | None = None) -> list[tuple[int | None, Card]]:
     """The same for several names with commas between them, and for `all`. Each card stands once."""
     known = catalogue(file)
     parts = [part.strip() for part in text[:_MOST_TEXT].split(",") if part.strip()]

@@ -138,9 +138,9 @@ def _lists(model: Model, given: o.Given) -> _Lists:
 
 def _cards(text: str, file: str | None) -> list[str]:
     """The cards that are named, as each may be named alone."""
-    from kvcalc.cards.names import find_all
+    from kvcalc.cards.names import cards_called
 
-    return [card.name if count is None else f"{count}x{card.name}" for count, card in find_all(text, file=file)]
+    return [card.name if count is None else f"{count}x{card.name}" for count, card in cards_called(text, file=file)]
 
 
 def _first(lists: _Lists, name: str) -> str | None:
@@ -168,7 +168,7 @@ def _check_dtypes(lists: _Lists, launches: "Mapping[Choice, Launch | None]") -> 
     packed = {name for started in launches.values() if started is not None for name in started.engine.packed}
     for name in lists.kv_dtype or []:
         if name.lower() not in packed | {"auto"}:
-            dtypes.find(name, dtypes.KV, "--kv-dtype")
+            dtypes.dtype_called(name, dtypes.KV, "--kv-dtype")
 
 
 def _impossible(model: Model, lists: _Lists, choice: tuple[Choice, ...], chosen: o.Given, error: KvcalcError) -> Plane:

@@ -102,10 +102,10 @@ def _check(source: str) -> int:
     """Check a file, each preset of a folder, or standard input; the worst outcome counts."""
     if source == "-":
         content = standard_input()
-        return _told("<stdin>", loader.check_text(content, "<stdin>"), content)
+        return _told("<stdin>", loader.problems_of_text(content, "<stdin>"), content)
     statuses = []
     for path in loader.to_check(source):
-        problems = loader.check(path)
+        problems = loader.problems_of(path)
         statuses.append(_told(path, problems, b"" if problems else read_bytes(path)))
     return max(statuses)
 

@@ -238,9 +238,9 @@ def card_of(given: Given) -> "tuple[int | None, Card | None]":
         if given.get("gpu_file") is not None:
             raise KvcalcError("--gpu-file: has no effect without --gpu", "add --gpu NAME, a card of that file")
         return None, None
-    from kvcalc.cards.names import find
+    from kvcalc.cards.names import card_called
 
-    return find(given["gpu"], file=given.get("gpu_file"))
+    return card_called(given["gpu"], file=given.get("gpu_file"))
 
 
 def budget_of(given: Given) -> Budget | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.cli.formats import NamedEngine, encoder_of, engine_of, precisions_of, smaller, words_of
 from kvcalc.cli.options import Given, context_of
-from kvcalc.commands.deployment import Start
+from kvcalc.commands.start import Start
 from kvcalc.core.card import Card
 from kvcalc.core.fitting import warnings as fit_warnings
 from kvcalc.core.model import Model
@@ -73,7 +73,7 @@ def planned(model: Model, given: Given) -> Planned:
         candidates,
         precisions,
         others,
-        replica_layouts(model, most, widest, pinned, splits=backend.splits),
+        replica_layouts(model, most, widest, pinned, context_parallel=backend.context_parallel),
         by_price=_by_price(given, candidates),
         tick=_ticker(),
     )
@@ -161,7 +161,7 @@ def _pinned(given: Given) -> Layout:
 
 def _candidates(given: Given) -> tuple[list[Candidate], str]:
     """The cards to choose from, and a note where nobody named one."""
-    from kvcalc.cards.names import all_cards, find_all
+    from kvcalc.cards.names import all_cards, cards_called
 
     file = given["gpu_file"]
     if given["vram"] is not None:
@@ -170,7 +170,7 @@ def _candidates(given: Given) -> tuple[list[Candidate], str]:
             raise KvcalcError(f"{option}: contradicts --vram, since it says how much memory there is", "leave one out")
         return [Candidate(Card("", "such GPUs", parse_size(given["vram"], "--vram")))], ""
     if given["gpu"] is not None:
-        return [Candidate(card, count) for count, card in find_all(given["gpu"], file=file)], ""
+        return [Candidate(card, count) for count, card in cards_called(given["gpu"], file=file)], ""
     cards = all_cards(file)
     priced = [card for card in cards if card.price is not None]
     chosen = priced or [card for card in cards if card.name in _USUAL]
@@ -257,10 +257,6 @@ def _values(
     }
 
 
-# Each sequence has its full length for itself there: lengths as they are do not count.
-_UNPOOLED = ("llama.cpp",)
-
-
 def _starter(
     engine: NamedEngine | None, question: PlanQuestion, prefix: int
 ) -> Callable[[PlanRow, Start], dict[str, Line]]:
@@ -287,7 +283,7 @@ def _starter(
         for each in all_engines():
             name = each.name
             runs = not each.vendors or not vendor or vendor in each.vendors
-            if name not in commands or not runs or (question.lengths is not None and name in _UNPOOLED):
+            if name not in commands or not runs or (question.lengths is not None and not each.pooled):
                 continue
             words, why = _joined(commands[name]), None
             if words is not None:

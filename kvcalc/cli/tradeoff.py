@@ -195,7 +195,7 @@ def _rig(card: "Card", request: "Request", used: int, given: o.Given) -> "Rig":
     if not isinstance(weights, str | int):
         stored = weights
     machine = machine_of(card, Layout(), eight_bit=stored.name.startswith("fp8"))
-    shares = {
+    attained = {
         name: share.part / share.of
         for name, option in (("bandwidth", "bandwidth_share"), ("compute", "compute_share"))
         if given[option] is not None
@@ -203,4 +203,4 @@ def _rig(card: "Card", request: "Request", used: int, given: o.Given) -> "Rig":
     }
     total = max(model.parameters or used, used)
     touched = max(1, held * used // total)
-    return Rig(tp, int(machine.bandwidth) * tp, int(machine.flops) * tp, held, touched, Attained(**shares))
+    return Rig(tp, int(machine.bandwidth) * tp, int(machine.flops) * tp, held, touched, Attained(**attained))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from kvcalc.core.units import ceil_div
 from kvcalc.errors import KvcalcError, nearest, shown
 
-__all__ = ["COMPUTE", "FP32", "KV", "WEIGHTS", "DType", "find", "packed_bytes", "row_bytes"]
+__all__ = ["COMPUTE", "FP32", "KV", "WEIGHTS", "DType", "dtype_called", "packed_bytes", "row_bytes"]
 
 
 class DType(NamedTuple):
@@ -66,7 +66,7 @@ _ENGINE_ONLY = ("fp8_ds_mla", "nvfp4_ds_mla", "int8_per_token_head", "int4_per_t
                 "fp8_inc", "mxfp8", "turboquant_", "ultraquant_", "octave_")  # fmt: skip
 
 
-def find(name: str, among: dict[str, DType], what: str) -> DType:
+def dtype_called(name: str, among: dict[str, DType], what: str) -> DType:
     """The format called `name`, in any case and by its usual other names."""
     key = name.strip().lower()
     key = _ALIASES.get(key, key)

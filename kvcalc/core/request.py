@@ -118,7 +118,7 @@ def _widths(model: Model, kv_dtype: str, k_dtype: str | None, v_dtype: str | Non
             raise KvcalcError(f"{what}: expected the name of a dtype, got {shown(name)}")
         if _is_auto(name):
             return model.kv_dtype or model.dtype
-        return dtypes.find(name, dtypes.KV, what)
+        return dtypes.dtype_called(name, dtypes.KV, what)
 
     k, v = pick(k_dtype, "--k-dtype"), pick(v_dtype, "--v-dtype")
     single = any(isinstance(c, Latent | Compressed) for c in model.distinct_caches)

@@ -32,7 +32,7 @@ def parse(text: str, what: str) -> Weights:
         case word if word[:1].isdigit():
             return parse_size(text, what, zero=True)
         case _:
-            return dtypes.find(text, dtypes.WEIGHTS, what)
+            return dtypes.dtype_called(text, dtypes.WEIGHTS, what)
 
 
 def weigh(model: Model, weights: Weights, loaded: DType | None = None) -> WeightBytes:

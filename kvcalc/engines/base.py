@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from kvcalc.commands.deployment import Start
 from kvcalc.commands.flags import Flags, FlagValues
+from kvcalc.commands.start import Start
 from kvcalc.commands.versions import Version
 from kvcalc.core.card import Card
 from kvcalc.core.dtypes import DType
@@ -187,20 +187,35 @@ def as_published(program: str, read: FlagValues, model: Model) -> str | None:  #
 class Engine(NamedTuple):
     """One engine: everything that the command line, the answers and the documentation need to know of it.
 
-    `formats` are the KV dtypes that it has, by our names. `options_of` turns what its command line says into options and
-    settings; it takes the program ("" for flags alone) and needs the model, whose limit may be a default. `model_of`
-    finds the model that a command names; `named` turns an engine's own name for it into one of the presets' names, or
-    whatever MODEL may be. `most_sequences` is what one instance can hold. `utilization` is the share of a GPU's memory
-    that it takes by default, given the question and that memory in bytes. `overhead` is the least and the most that it
-    takes beside weights and cache, where nobody has measured it: an estimate, which gives a range. `packed`: KV formats
-    of this engine alone, with the plain one whose elements they have; the name is the setting `packed`. `newest`: the
-    last version that was read. `of_rest`: the share is of what weights leave. `stored`: how a command's weights are
-    packed, where not as in the model's facts. `one_format`: keys and values cannot differ. `block`: the setting that
-    says how many tokens a block has. `start` writes the words of a command, and raises KvcalcError for what
-    the engine cannot; `replicates`: one command starts all dp replicas, else there is one for each.
-    `beside`: what comes off its share of the memory beside weights and cache, in the names of `overheads`; for the rest
-    it leaves room outside. `splits`: it has decode context parallelism. `vendors`: whose
-    cards it runs on, as a planner takes them; all where empty.
+    Attributes:
+        name: What users call it: the word of `--engine`.
+        versions: The versions whose rules are known, oldest first.
+        allocate: What one replica reserves for a question. Raises KvcalcError where no rule is known.
+        formats: The KV dtypes that it has, by our names.
+        flags: Its command line: programs, images and flags.
+        options_of: Turns the values of its flags into options of ours and settings of its own. Takes the program (""
+            for flags alone), the values, and the model, whose limit may be a default. Raises KvcalcError.
+        model_of: The model that a command names, in the engine's words; None where it names none.
+        most_sequences: What one instance can hold at once; None where nothing but memory limits it.
+        utilization: The fraction of a GPU's memory that it uses by default, given the question and that memory in bytes.
+        overhead: The least and the most bytes on each GPU beside weights and cache, where nobody has measured them: an
+            estimate, which gives a range.
+        packed: KV formats of this engine alone, with the plain format whose elements they have. The name becomes the
+            setting `packed`.
+        named: Turns the engine's own name of a model, given the presets' names, into whatever MODEL may be.
+        newest: The last version that was read.
+        of_free: The utilization is of what weights and overheads leave, not of the whole memory.
+        stored: How a command's weights are packed, in words; None where they are as in the model's facts.
+        one_format: Keys and values cannot have different formats.
+        block: The setting that says how many tokens a block has; None where no block size can be chosen.
+        start: Writes the words of a start command. Raises KvcalcError for what the engine cannot do.
+        replicates: One command starts all dp replicas; else there is one for each.
+        overheads: What comes off its part of the memory beside weights and cache, by the names of
+            `planner.overheads`; for the rest it leaves memory outside.
+        context_parallel: It has decode context parallelism.
+        vendors: Whose cards it runs on; all where empty.
+        pooled: Sequences take what they need from one pool. Else each has its full length for itself, so that the
+            lengths of requests as they are do not count.
     """
 
     name: str
@@ -222,9 +237,10 @@ class Engine(NamedTuple):
     block: str | None = None
     start: Callable[[Start], tuple[str, ...]] | None = None
     replicates: bool = False
-    beside: tuple[str, ...] = ("activations", "graphs", "communication", "runtime")
-    splits: bool = False
+    overheads: tuple[str, ...] = ("activations", "graphs", "communication", "runtime")
+    context_parallel: bool = False
     vendors: tuple[str, ...] = ()
+    pooled: bool = True
 
 
 class StageCaches(NamedTuple):

@@ -32,7 +32,7 @@ def parse_object(text: str, what: str) -> Mapping[str, object]:
 def known(dtype: str) -> str | None:
     """Our name of a plain KV format in any of its spellings; None for none of ours."""
     try:
-        return dtypes.find(dtype, dtypes.KV, "").name
+        return dtypes.dtype_called(dtype, dtypes.KV, "").name
     except KvcalcError:
         return None
 

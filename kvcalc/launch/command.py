@@ -9,7 +9,7 @@ from kvcalc.commands.variables import expand, left_open
 from kvcalc.commands.versions import Version, pick, unread
 from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError, escape, shown
-from kvcalc.launch.programs import EngineProgram, assignments, find
+from kvcalc.launch.programs import EngineProgram, assignments, programs_in
 from kvcalc.launch.registry import all_engines, engine_called
 from kvcalc.library.index import entries, in_name
 
@@ -117,7 +117,7 @@ def _respelled(words: list[str], flags: Flags, *, here: bool) -> tuple[list[str]
 def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None) -> EngineProgram:
     """The engine that words start; with a stated engine, they may be its flags alone."""
     alone = stated is not None and (not command.words or command.words[0].startswith("-"))
-    found = [] if alone else _servers(find(command, among, strict=False))
+    found = [] if alone else _servers(programs_in(command, among, strict=False))
     if found:
         return _only(found, "--")
     if stated is not None:
@@ -131,7 +131,7 @@ def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None) 
 def _refuse_others(commands: Iterable[Command], stated: Engine, where: str) -> None:
     """Raise KvcalcError where commands start another engine than `--engine` names."""
     others = [engine for engine in all_engines() if engine.name != stated.name]
-    other = next((one for command in commands for one in find(command, others, strict=False)), None)
+    other = next((one for command in commands for one in programs_in(command, others, strict=False)), None)
     if other is not None:
         raise KvcalcError(
             f"--engine: {stated.name} contradicts {where}, where {other.program} starts {other.engine.name}",
@@ -161,7 +161,7 @@ def _in_text(
     form, commands = read(content, _TEXT, env)
     if names:
         commands = [command for command in commands if command.name == names[0]]
-    found = _servers(one for command in commands for one in find(command, among, strict=True))
+    found = _servers(one for command in commands for one in programs_in(command, among, strict=True))
     if found:
         return _only(found, _TEXT)
     if stated is not None and len(commands) == 1:

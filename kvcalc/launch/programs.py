@@ -9,7 +9,7 @@ from kvcalc.commands.shell import ASSIGNMENT, Command, read
 from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError
 
-__all__ = ["EngineProgram", "assignments", "find"]
+__all__ = ["EngineProgram", "assignments", "programs_in"]
 
 # What runs the command behind it: without words of its own that are no options, or with one, such as a host.
 _PLAIN = """
@@ -56,7 +56,9 @@ def assignments(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     return env, []
 
 
-def find(command: Command, engines: Sequence[Engine], *, strict: bool, depth: int = 0) -> Iterator[EngineProgram]:
+def programs_in(
+    command: Command, engines: Sequence[Engine], *, strict: bool, depth: int = 0
+) -> Iterator[EngineProgram]:
     """The engines that a command starts: one, or those of a text within it.
 
     `strict`: only behind words that are known to run others, as it must be where most commands start no engine.
@@ -86,7 +88,7 @@ def _found(command: Command, engines: Sequence[Engine], *, strict: bool, depth: 
             behind = tuple(words[i + len(program) :])
             yield EngineProgram(engine, " ".join(program), behind, env, command.name, unread=command.unread)
         elif contained:
-            yield from find(
+            yield from programs_in(
                 contained._replace(env=env, name=command.name, unread=command.unread), engines, strict=True, depth=depth
             )
         return
@@ -95,20 +97,20 @@ def _found(command: Command, engines: Sequence[Engine], *, strict: bool, depth: 
     for text in texts:
         for inner in _within(text, env):
             own = inner._replace(name=command.name, unread=command.unread)
-            yield from find(own, engines, strict=True, depth=depth + 1)
+            yield from programs_in(own, engines, strict=True, depth=depth + 1)
 
 
 def _in_container(command: Command, engines: Sequence[Engine], depth: int) -> Iterator[EngineProgram]:
     """What an image starts: a program that the words bring with them, else its entrypoint with the words."""
     inner = command._replace(image="")
-    brought = list(find(inner, engines, strict=True, depth=depth))
+    brought = list(programs_in(inner, engines, strict=True, depth=depth))
     known = _image(command.image, engines)
     if brought or known is None:
         yield from brought
         return
     engine, image, _ = known
     entrypoint = [*image.entrypoint.split(), *([] if command.words else image.command.split())]
-    yield from find(inner._replace(words=(*entrypoint, *command.words)), (engine,), strict=True, depth=depth)
+    yield from programs_in(inner._replace(words=(*entrypoint, *command.words)), (engine,), strict=True, depth=depth)
 
 
 def _contained(words: Sequence[str], i: int, engines: Sequence[Engine]) -> Command | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kvcalc.commands.deployment import Start
+from kvcalc.commands.start import Start
 from kvcalc.core.units import Fraction
 from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError

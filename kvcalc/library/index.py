@@ -13,7 +13,7 @@ __all__ = [
     "Entry",
     "bundled",
     "entries",
-    "find",
+    "entry_called",
     "find_hub_id",
     "folders",
     "has_ending",
@@ -107,7 +107,7 @@ def entries() -> list[Entry]:
     return sorted(found.values())
 
 
-def find(name: str, used: tuple[str, ...] = ()) -> Entry:
+def entry_called(name: str, used: tuple[str, ...] = ()) -> Entry:
     """The first preset called `name` whose path is not `used` yet."""
     for folder in folders():
         exact = Entry(name, os.path.join(folder, name + ENDINGS[0]))

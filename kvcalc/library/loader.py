@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvcalc.core.model import Model
 from kvcalc.errors import DocumentError, KvcalcError, Problem, escape, shown
-from kvcalc.library.index import ENDINGS, Entry, entries, find, folders, name_fault, squash
+from kvcalc.library.index import ENDINGS, Entry, entries, entry_called, folders, name_fault, squash
 from kvcalc.library.locate import ModelFile, locate, missing
 from kvcalc.preset.mapping import model_from_preset
 from kvcalc.preset.yaml_file import Document, parse, read_bytes
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Entry",
-    "check",
-    "check_text",
     "entries",
     "folders",
     "load",
@@ -28,6 +26,8 @@ __all__ = [
     "mapping_at",
     "mapping_of_text",
     "name_fault",
+    "problems_of",
+    "problems_of_text",
     "squash",
     "to_check",
 ]
@@ -143,7 +143,7 @@ def to_check(path: str) -> list[str]:
     return found or [path]
 
 
-def check(path: str) -> list[Problem]:
+def problems_of(path: str) -> list[Problem]:
     """Everything wrong with a preset file, by line; empty if nothing is."""
     from kvcalc.sources.files import is_model_file
 
@@ -155,10 +155,10 @@ def check(path: str) -> list[Problem]:
             return [Problem((), text, file=escape(path))]
     if is_model_file(path):
         return [Problem((), _no_preset(path), file=escape(path))]
-    return check_text(read_bytes(path), path, (path,))
+    return problems_of_text(read_bytes(path), path, (path,))
 
 
-def check_text(content: bytes, file: str, used: tuple[str, ...] = ()) -> list[Problem]:
+def problems_of_text(content: bytes, file: str, used: tuple[str, ...] = ()) -> list[Problem]:
     """The same for a preset given as bytes; `file` stands in the problems."""
     from kvcalc.sources.files import is_config
 
@@ -197,7 +197,7 @@ def _bases(document: Document, used: tuple[str, ...]) -> list[Document]:
                 text = f"expected at most {_MOST_BASES} presets that start from one another"
             raise DocumentError([Problem(("base",), text, file=here.file, line=here.line(["base"]))])
         try:
-            entry = find(base, used)
+            entry = entry_called(base, used)
         except KvcalcError as error:
             text = f"expected another preset to start from: {error.message}"
             raise DocumentError([Problem(("base",), text, file=here.file, line=here.line(["base"]))]) from None

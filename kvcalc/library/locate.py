@@ -4,7 +4,7 @@ import os
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError, escape, nearest, shown, shown_path
-from kvcalc.library.index import ENDINGS, Entry, find, find_hub_id, has_ending, is_path, nearest_hint
+from kvcalc.library.index import ENDINGS, Entry, entry_called, find_hub_id, has_ending, is_path, nearest_hint
 
 __all__ = ["ModelFile", "locate", "missing"]
 
@@ -26,7 +26,7 @@ def locate(source: str) -> Entry | ModelFile | str:
         if len(source) > _LONGEST_NAME:
             text = f"no preset is called {shown(source)}, a name of {len(source):,} characters"
             raise KvcalcError(text, "`kvcalc models` lists all presets")
-        return find(source)
+        return entry_called(source)
     if os.path.exists(source):
         return _at(source)
     from kvcalc.sources import hub  # what a short question does not ask about
@@ -35,7 +35,7 @@ def locate(source: str) -> Entry | ModelFile | str:
     if model is None:
         raise missing(source)
     if "/" not in model.id:  # the oldest models of the hub have no owner
-        return find(model.id)
+        return entry_called(model.id)
     entry = find_hub_id(model.id)
     if entry is not None and model.revision is None:
         # `@main` asks for the published file, where the cache has it; a page's address has it only by the way.

@@ -10,7 +10,7 @@ from kvcalc.core.model import Model
 from kvcalc.engines.log_form import EngineLog, LogFacts, StartLog
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.library import loader
-from kvcalc.logs.compare import Checked, check
+from kvcalc.logs.compare import Checked, compare
 from kvcalc.logs.naming import preset_of
 from kvcalc.logs.runs import marks_of, runs_of
 from kvcalc.logs.text import marked_lines
@@ -145,7 +145,7 @@ def _check(spoken: EngineLog, run: StartLog, wanted: LogQuestion, names: _Names)
         if model.max_context:
             options["context"] = "max"
     run = run._replace(budget=wanted.kv_memory or stated.kv_memory)
-    return check(run, spoken.form, said, model, options, stated.settings, version, wanted.card), notes
+    return compare(run, spoken.form, said, model, options, stated.settings, version, wanted.card), notes
 
 
 def _overruled(name: str, options: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from kvcalc.engines.base import Engine, Question
 from kvcalc.engines.log_form import Expected, LogFacts, LogForm, StartLog, Variation
 from kvcalc.errors import KvcalcError
 
-__all__ = ["Checked", "Compared", "Verdict", "check", "overall"]
+__all__ = ["Checked", "Compared", "Verdict", "compare", "overall"]
 
 Verdict = Literal["match", "mismatch", "unknown"]
 
@@ -81,7 +81,7 @@ class _Asking(NamedTuple):
         return self.question._replace(request=request, placement=measure(request).placement)
 
 
-def check(
+def compare(
     run: StartLog,
     form: LogForm,
     said: LogFacts,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kvcalc.errors import KvcalcError
-from kvcalc.library.index import Entry, entries, find, find_hub_id
+from kvcalc.library.index import Entry, entries, entry_called, find_hub_id
 from kvcalc.preset.yaml_file import read_bytes
 
 __all__ = ["preset_of"]
@@ -61,7 +61,7 @@ def _exact(name: str) -> Entry | None:
     if not re.search(r"[0-9-]", name):
         return None
     try:
-        return find(name)
+        return entry_called(name)
     except KvcalcError:
         return None
 

@@ -35,7 +35,7 @@ def demand_of(model: Model, lengths: Lengths, weights_bytes: int, encoder_tokens
         attention=asked.token(round(lengths.context)) - asked.linear,
         prompt=prompt,
         exchanged=2 * len(model.layers) * packed_bytes(model.dtype, _width(model)),
-        scatter=squares / prompt**2 - 1 if prompt else 0.0,
+        variation=squares / prompt**2 - 1 if prompt else 0.0,
     )
 
 

@@ -209,8 +209,8 @@ def index_of(model: Model, layer: Layer | None = None) -> Index | None:
     if model.index_heads is None or model.index_topk is None:
         return None
     chooses = layer is None or any(isinstance(c, Indexer) or (isinstance(c, Compressed) and c.indexer) for c in layer)
-    shares = any(isinstance(c, Latent) for c in layer or ()) and _has_index(model)
-    return Index(model.index_heads, model.index_topk) if chooses or shares else None
+    attained = any(isinstance(c, Latent) for c in layer or ()) and _has_index(model)
+    return Index(model.index_heads, model.index_topk) if chooses or attained else None
 
 
 def _has_index(model: Model) -> bool:

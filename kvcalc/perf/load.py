@@ -58,7 +58,7 @@ class Load(NamedTuple):
     capacity: float  # requests a second with a full pool
     binding: Resource | None
     reason: str | None
-    shares: Attained
+    attained: Attained
 
     @property
     def carried(self) -> bool:
@@ -81,7 +81,7 @@ def serve(
     *,
     rate: float | None = None,
     users: int | None = None,
-    shares: Attained | None = None,
+    attained: Attained | None = None,
     margins: Margins | None = None,
     arrivals: float = 1.0,
 ) -> Load:
@@ -90,31 +90,31 @@ def serve(
     `arrivals` is their dispersion (`workload.dispersion`, best in windows of `lengths.residence` steps): 1 where they
     come at random, more where in bursts.
     """
-    shares, margins = shares or Attained(), margins or Margins()
+    attained, margins = attained or Attained(), margins or Margins()
     context = ceil(lengths.context)
     each = max(1, replica.held(context))
     read = replica.read(context) if replica.read else each
-    ticking = clock(replica.machine, replica.demand, shares, read, lengths.prompt)
+    ticking = clock(replica.machine, replica.demand, attained, read, lengths.prompt)
     batch = wait = filling = binding = reason = None
     if users is not None:
         batch, rate = float(users), ticking.rate(users, lengths.generated)
     else:
         assert rate is not None, "a rate, or users"
         batch = ticking.batch(rate, lengths.generated)
-        if rate * ticking.busy < 1:
-            wait = wait95(rate * ticking.busy, ticking.busy, arrivals, replica.demand.scatter)
+        if rate * ticking.prefill_seconds < 1:
+            wait = wait95(rate * ticking.prefill_seconds, ticking.prefill_seconds, arrivals, replica.demand.variation)
     full = max(0, replica.pool) / each
     if batch is None:
         binding, reason = _overrun(rate, ticking, lengths)
     else:
         filling = _fill(replica, lengths, batch, each, None if users is not None else arrivals)
-        binding, reason = _verdict(batch, full, filling, wait, rate * ticking.busy, ticking, margins)
+        binding, reason = _verdict(batch, full, filling, wait, rate * ticking.prefill_seconds, ticking, margins)
     return Load(
         rate=rate,
         concurrency=batch,
-        seconds_per_token=None if batch is None else ticking.step(batch) / (1 - rate * ticking.busy),
-        prefill_load=rate * ticking.busy,
-        prefill_seconds=ticking.busy * ticking.stages,
+        seconds_per_token=None if batch is None else ticking.step(batch) / (1 - rate * ticking.prefill_seconds),
+        prefill_load=rate * ticking.prefill_seconds,
+        prefill_seconds=ticking.prefill_seconds * ticking.stages,
         wait_seconds=wait,
         context=lengths.context,
         mean_tokens=filling and filling.mean_tokens,
@@ -124,7 +124,7 @@ def serve(
         capacity=ticking.rate(full, lengths.generated),
         binding=binding,
         reason=reason,
-        shares=shares,
+        attained=attained,
     )
 
 
@@ -152,7 +152,7 @@ def _fill(replica: Replica, lengths: Lengths, batch: float, each: int, arrivals:
 
 def _overrun(rate: float, ticking: Clock, lengths: Lengths) -> tuple[Resource, str]:
     """Why no batch keeps up."""
-    busy = rate * ticking.busy
+    busy = rate * ticking.prefill_seconds
     if busy >= 1:
         return _for_prompts(ticking), f"prompts alone ask for {busy:.0%} of the time"
     most = ticking.most(lengths.generated)

@@ -43,7 +43,7 @@ class Demand(NamedTuple):
     """What the whole model asks for, for lengths as they are: bytes and FLOPs before any split over GPUs.
 
     `attention` is that of one new token at the mean context; `exchanged` the bytes that all ranks of tp sum up for one
-    token, over all layers. `scatter` is the squared coefficient of variation of `prompt`.
+    token, over all layers. `variation` is the squared coefficient of variation of `prompt`.
     """
 
     weights: float  # bytes of all weights
@@ -52,7 +52,7 @@ class Demand(NamedTuple):
     attention: float
     prompt: float  # FLOPs of a mean prompt
     exchanged: float
-    scatter: float = 0.0
+    variation: float = 0.0
 
 
 class Clock(NamedTuple):
@@ -70,7 +70,7 @@ class Clock(NamedTuple):
     stages: int = 1
 
     @property
-    def busy(self) -> float:
+    def prefill_seconds(self) -> float:
         """Seconds that a mean prompt keeps a GPU from all else."""
         return self.prompt + self.prompt_exchange
 
@@ -88,13 +88,14 @@ class Clock(NamedTuple):
     def rate(self, batch: float, generated: float) -> float:
         """Requests a second at which `batch` sequences are there on average: grows with the batch, up to `most`.
 
-        By Little's law B = rate x g x TPOT, where TPOT = step / (1 - rho) and rho = rate x busy: prompts take the time.
+        By Little's law B = rate x g x TPOT, where TPOT = step / (1 - rho) and rho = rate x prefill_seconds: prompts take
+        the time.
         """
-        return batch / (generated * self.step(batch) + batch * self.busy) if batch > 0 else 0.0
+        return batch / (generated * self.step(batch) + batch * self.prefill_seconds) if batch > 0 else 0.0
 
     def most(self, generated: float) -> float:
         """The rate that no batch reaches, were the pool endless."""
-        return 1 / (generated * (self.token + max(self.cache, self.attention) + self.exchange) + self.busy)
+        return 1 / (generated * (self.token + max(self.cache, self.attention) + self.exchange) + self.prefill_seconds)
 
     def batch(self, rate: float, generated: float) -> float | None:
         """The mean sequences in the batch at a rate, None where no batch keeps up."""
@@ -119,16 +120,16 @@ class Clock(NamedTuple):
         return "compute" if compute >= moved else "bandwidth"
 
 
-def clock(machine: Machine, demand: Demand, shares: Attained, read: float, prompt_tokens: float) -> Clock:
+def clock(machine: Machine, demand: Demand, attained: Attained, read: float, prompt_tokens: float) -> Clock:
     """The clock of a replica where a new token reads `read` bytes of its sequence's cache on the fullest GPU.
 
     Weights and FLOPs divide evenly over tp x pp; the cache does not where heads or latents are held several times.
     """
     gpus = machine.tp * machine.pp
-    bandwidth, flops = machine.bandwidth * shares.bandwidth, machine.flops * shares.compute * gpus
+    bandwidth, flops = machine.bandwidth * attained.bandwidth, machine.flops * attained.compute * gpus
     exchange = _exchange(machine, demand)
     return Clock(
-        fixed=shares.fixed_seconds,
+        fixed=attained.fixed_seconds,
         weights=demand.weights / gpus / bandwidth,
         touched=demand.touched / gpus / bandwidth,
         token=demand.token / flops,
@@ -152,12 +153,12 @@ def _exchange(machine: Machine, demand: Demand) -> float:
     return 2 * (machine.tp - 1) / machine.tp * demand.exchanged / machine.pp / machine.link
 
 
-def wait95(load: float, seconds: float, arrivals: float, scatter: float) -> float:
+def wait95(load: float, seconds: float, arrivals: float, variation: float) -> float:
     """Seconds that 95 in 100 requests wait at most before their prompt is begun; `load` is rho, below 1.
 
     Kingman 1961 (doi 10.1017/S0305004100036094) for one server of mean service `seconds`, with the dispersion of
     arrivals for their variability (Fendick and Whitt 1989, doi 10.1109/5.21078), and those who wait at all (a share of
     rho) waiting exponentially long. Some 1.4 to 2 times what replays of the Azure trace show.
     """
-    mean = seconds * (arrivals + scatter) / 2 / (1 - load)  # of those who wait
+    mean = seconds * (arrivals + variation) / 2 / (1 - load)  # of those who wait
     return mean * log(load / 0.05) if load > 0.05 else 0.0

@@ -27,15 +27,15 @@ class Rig(NamedTuple):
     flops: int  # a second
     weights: int  # bytes
     touched: int  # bytes of those that one token uses: less than `weights` with experts
-    shares: Attained = Attained()
+    attained: Attained = Attained()
 
     def moving(self, moved: int) -> float:
         """Seconds for bytes that are spread over the GPUs."""
-        return moved / (self.bandwidth * self.shares.bandwidth)
+        return moved / (self.bandwidth * self.attained.bandwidth)
 
     def computing(self, flops: int) -> float:
         """Seconds for FLOPs that are spread over the GPUs."""
-        return flops / (self.flops * self.shares.compute)
+        return flops / (self.flops * self.attained.compute)
 
     def read(self, tokens: int) -> int:
         """Bytes of weights that a pass over so many tokens reads: with experts, no more than each token's own."""
@@ -199,7 +199,7 @@ class Clock(NamedTuple):
     def anew(self, t: int) -> float:
         """A pass over t tokens of each sequence: a prompt, or one more token without a cache."""
         moved, computed = self._sides(t)
-        return self.rig.shares.fixed_seconds + max(moved, computed)
+        return self.rig.attained.fixed_seconds + max(moved, computed)
 
     def generation(self, prompt: int, output: int) -> float:
         """The prompt's pass and a step for each further token. Which side attention is bound by is taken as one."""
@@ -217,13 +217,13 @@ class Clock(NamedTuple):
             moved, computed = self._sides(middle)
             low, high = (low, middle) if computed >= moved else (middle + 1, high)
         computed = self.rig.computing(self.batch * self.flops.without_cache(low, last - low)) if low < last else 0.0
-        fixed = output * self.rig.shares.fixed_seconds
+        fixed = output * self.rig.attained.fixed_seconds
         return fixed + self.rig.moving(self._reads_between(first, low)) + computed
 
     def _linear(self) -> float:
         """The part of a step that is the same at every position."""
         moved = self.rig.moving(self.rig.read(self.batch))
-        return self.rig.shares.fixed_seconds + max(moved, self.rig.computing(self.batch * self.flops.linear))
+        return self.rig.attained.fixed_seconds + max(moved, self.rig.computing(self.batch * self.flops.linear))
 
     def _attention(self, read: int, flops: int) -> float:
         """Attention of the whole batch: each sequence reads its own cache."""

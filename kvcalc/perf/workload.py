@@ -130,9 +130,9 @@ def _shares(mean: float, u: float) -> tuple[tuple[float, float], ...]:
     if u == 0:
         return ((mean, 1.0),)
     points = [step / 2 for step in range(-19, 8)]
-    shares = [exp(x - exp(x)) / 2 for x in points]
-    shares[0] += 1 - sum(shares)  # all that lies below
-    return tuple((mean * exp(u * x) / gamma(1 + u), share) for x, share in zip(points, shares, strict=True))
+    attained = [exp(x - exp(x)) / 2 for x in points]
+    attained[0] += 1 - sum(attained)  # all that lies below
+    return tuple((mean * exp(u * x) / gamma(1 + u), share) for x, share in zip(points, attained, strict=True))
 
 
 def sampled(requests: Iterable[tuple[int, int]], words: str = "as sampled") -> Lengths:
@@ -148,8 +148,8 @@ def sampled(requests: Iterable[tuple[int, int]], words: str = "as sampled") -> L
         squares += g * p * p + p * g * (g - 1) + (g - 1) * g * (2 * g - 1) // 6
     if not count:
         raise KvcalcError("lengths: expected at least one request, got none")
-    shares = tuple((float(p), times / count) for p, times in prompts.items())
-    return Lengths(p_sum / count, g_sum / count, pg / count, gg / count, squares / count, shares, words)
+    attained = tuple((float(p), times / count) for p, times in prompts.items())
+    return Lengths(p_sum / count, g_sum / count, pg / count, gg / count, squares / count, attained, words)
 
 
 def p99(mean: float, variance: float, arrivals: float = 1.0) -> float:

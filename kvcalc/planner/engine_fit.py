@@ -101,7 +101,7 @@ class EngineBackend:
         shared_prefix: int = 0,
     ) -> None:
         self.engine, self.version = engine, version
-        self.of_free, self.lines, self.splits = engine.of_free, engine.beside, engine.splits
+        self.of_free, self.lines, self.context_parallel = engine.of_free, engine.overheads, engine.context_parallel
         self.name, self.vendors = engine.name, engine.vendors
         self._settings, self._share, self._prefix = settings, share, shared_prefix
         self._known: dict[int, ParallelConfig] = {}  # alive, so that no other has the same id

@@ -43,7 +43,7 @@ class PlanQuestion(NamedTuple):
     across: bool = False
     overhead: int | None = None
     stated: Mapping[str, int] = {}
-    shares: Attained = Attained()
+    attained: Attained = Attained()
 
 
 class Candidate(NamedTuple):
@@ -105,7 +105,7 @@ class Backend(Protocol):
 
     of_free: bool
     lines: tuple[str, ...]
-    splits: bool
+    context_parallel: bool
     vendors: tuple[str, ...]
     name: str
 
@@ -116,7 +116,7 @@ class Backend(Protocol):
 class ExactBackend:
     """No engine: the exact size, in a share of the memory."""
 
-    of_free = splits = False
+    of_free = context_parallel = False
     vendors: tuple[str, ...] = ()
     name = ""
     lines: tuple[str, ...] = NAMES

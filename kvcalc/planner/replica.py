@@ -32,16 +32,16 @@ def replica_layout(model: Model, layout: Layout) -> ReplicaLayout:
 
 
 def replica_layouts(
-    model: Model, most: int, widest: int, pinned: Layout, *, splits: bool = False
+    model: Model, most: int, widest: int, pinned: Layout, *, context_parallel: bool = False
 ) -> list[ReplicaLayout]:
     """Every tp x pp of up to `most` GPUs that maps onto a model, tp up to `widest`, fewest GPUs first.
 
-    What is above 0 in `pinned` is as it says. `splits`: every dcp too, else only a pinned one. Raises KvcalcError where
+    What is above 0 in `pinned` is as it says. `context_parallel`: every dcp too, else only a pinned one. Raises KvcalcError where
     nothing maps that is pinned.
     """
     found, refused = [], None
     for tp in [pinned.tp] if pinned.tp else range(1, min(most, widest) + 1):
-        every = [n for n in range(1, tp + 1) if tp % n == 0] if splits else [1]
+        every = [n for n in range(1, tp + 1) if tp % n == 0] if context_parallel else [1]
         for dcp in [pinned.dcp] if pinned.dcp else every:
             stages = min(most // tp, len(model.layers))
             for pp in [pinned.pp] if pinned.pp else range(1, stages + 1):

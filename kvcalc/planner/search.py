@@ -46,8 +46,10 @@ class Deployment(NamedTuple):
 
 
 class PlanRow(NamedTuple):
-    """The same with all that an answer says of it. `max_sequences` are the most sequences at once over all replicas, None
-    without a limit; `max_sequences_low` and `max_sequences_high` the same with the most and the least that overheads may take.
+    """The same with all that an answer says of it.
+
+    `max_sequences` are the most sequences at once over all replicas, None without a limit; `max_sequences_low` and
+    `max_sequences_high` are the same with the most and the least that overheads may take.
     """
 
     candidate: Candidate
@@ -175,7 +177,7 @@ class Search:
         each = memory.each if memory.pooled else lambda _: memory.each(longest)
         machine = machine_of(card, config.layout, eight_bit=precision.weights_name.startswith("fp8"))
         server = Replica(free - memory.shared(_mean(question.lengths)), each, machine, self._demand(precision))
-        return serve(server, question.lengths, rate=rate, users=users, shares=question.shares)
+        return serve(server, question.lengths, rate=rate, users=users, attained=question.attained)
 
     def _demand(self, precision: Precision) -> Demand:
         kept = self._demands.get(precision.whole.bytes)

@@ -16,7 +16,7 @@ __all__ = ["lacking", "same_share"]
 
 def same_share(engine: Engine) -> bool:
     """Whether an engine's share of the memory means what a plan's does: weights, cache and everything beside them."""
-    return not engine.of_free and set(engine.beside) == set(NAMES)
+    return not engine.of_free and set(engine.overheads) == set(NAMES)
 
 
 def lacking(

@@ -83,7 +83,7 @@ def _dtype(top: Reader, key: str, among: dict[str, DType]) -> DType | None:
         return None
     if isinstance(value, str):
         try:
-            return dtypes.find(value, among, key)
+            return dtypes.dtype_called(value, among, key)
         except KvcalcError:
             pass
     top.expected(f"one of {', '.join(among)}", key)

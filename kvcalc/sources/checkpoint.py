@@ -10,7 +10,7 @@ from kvcalc.sources import projections
 from kvcalc.sources.projections import Described, Heads, PlacedTensor, Words
 from kvcalc.sources.safetensors import Tensor
 
-__all__ = ["check"]
+__all__ = ["check_tensors"]
 
 # The layers of the language model: as transformers names them by itself, and behind the parts for images and sound.
 _LAYER = re.compile(
@@ -25,7 +25,9 @@ _WORDS = Words(
 )  # fmt: skip
 
 
-def check(file: str, config: Mapping[str, object], preset: Mapping[Any, object], tensors: Sequence[Tensor]) -> None:
+def check_tensors(
+    file: str, config: Mapping[str, object], preset: Mapping[Any, object], tensors: Sequence[Tensor]
+) -> None:
     """Raise KvcalcError for tensors that contradict `config`, the configuration in `file`, which became `preset`.
 
     Where num_hidden_layers is not the number of layers that the preset has (Longcat: two in one), or the tensors have
@@ -42,7 +44,7 @@ def check(file: str, config: Mapping[str, object], preset: Mapping[Any, object],
             found.setdefault(tensor.name.partition("layers.")[0], []).append(one)
     if len(found) == 1:
         layers = [_described(layer) for layer in model.layers]
-        projections.check(file, layers, len(model.draft), next(iter(found.values())), _WORDS)
+        projections.check_projections(file, layers, len(model.draft), next(iter(found.values())), _WORDS)
 
 
 def _counts(config: Mapping[str, object], layers: int) -> bool:

@@ -120,7 +120,7 @@ def _folder(folder: str, named: str | None = None, *, assume_dense: bool) -> Des
     preset = _config(config, path, assume_dense=assume_dense)
     try:
         tensors = folder_tensors(folder or ".", named)
-        checkpoint.check(path, config, preset, tensors)
+        checkpoint.check_tensors(path, config, preset, tensors)
     except KvcalcError as error:
         hint = f"{error.hint}; " if error.hint else ""
         hint += f"{escape(path)} sizes the cache without the weights"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kvcalc.sources.faults import Phrase, fault
 
-__all__ = ["Described", "Heads", "PlacedTensor", "Words", "check", "placed"]
+__all__ = ["Described", "Heads", "PlacedTensor", "Words", "check_projections", "placed"]
 
 
 class Heads(NamedTuple):
@@ -61,7 +61,9 @@ def placed(pattern: re.Pattern[str], name: str, rows: int | None) -> PlacedTenso
     return PlacedTensor(int(match[1]), name, match[2], rows) if match else None
 
 
-def check(file: str, layers: Sequence[Described], drafts: int, tensors: Iterable[PlacedTensor], words: Words) -> None:
+def check_projections(
+    file: str, layers: Sequence[Described], drafts: int, tensors: Iterable[PlacedTensor], words: Words
+) -> None:
     """Raise KvcalcError if the tensors are not those of `layers`, behind which there may be `drafts` more.
 
     Without a single tensor of a layer there is nothing to compare: a vocabulary, or names that are not known here.

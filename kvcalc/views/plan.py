@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from kvcalc.commands.deployment import Start
+from kvcalc.commands.start import Start
 from kvcalc.core.dtypes import DType
 from kvcalc.perf.load import Load
 from kvcalc.planner.overheads import total
@@ -139,9 +139,9 @@ def _load(load: Load) -> dict[str, Value]:
         "mean_share": load.mean_share,
         "p99_share": load.p99_share,
         "attained": {
-            "bandwidth": load.shares.bandwidth,
-            "compute": load.shares.compute,
-            "fixed_seconds": load.shares.fixed_seconds,
+            "bandwidth": load.attained.bandwidth,
+            "compute": load.attained.compute,
+            "fixed_seconds": load.attained.fixed_seconds,
         },
     }
 

@@ -142,7 +142,8 @@ def _verdict(proposal: Proposal) -> str:
     words = f"plan: {_name(best)}, {split_words(best)}" if best.gpus > 1 else f"plan: {_name(best)}"
     if best.max_sequences_low is None or best.max_sequences_low == best.max_sequences_high:
         return words
-    return f"{words}; room for {best.max_sequences_low:,} to {best.max_sequences_high:,} sequences, as the overheads turn out"
+    low, high = best.max_sequences_low, best.max_sequences_high
+    return f"{words}; room for {low:,} to {high:,} sequences, as the overheads turn out"
 
 
 def _notes(proposal: Proposal, asked: Asked) -> list[str]:
@@ -157,5 +158,5 @@ def _notes(proposal: Proposal, asked: Asked) -> list[str]:
     if question.lengths is not None:
         found.append(question.lengths.words)
         found.append(f"{question.lengths.context:,.0f} tokens of a sequence on average over its time")
-        found.append(f"attained: {question.shares}")
+        found.append(f"attained: {question.attained}")
     return found + list(asked.notes)

@@ -91,9 +91,9 @@ def _asked(answer: Answer) -> dict[str, Value]:
             "weights_bytes_of_one_token": rig.touched,
             "bandwidth_bytes_per_second": rig.bandwidth,
             "flops_per_second": rig.flops,
-            "bandwidth_share": rig.shares.bandwidth,
-            "compute_share": rig.shares.compute,
-            "fixed_seconds": rig.shares.fixed_seconds,
+            "bandwidth_share": rig.attained.bandwidth,
+            "compute_share": rig.attained.compute,
+            "fixed_seconds": rig.attained.fixed_seconds,
         }
     return values | rates
 
@@ -230,7 +230,7 @@ def _notes(answer: Answer, units: Units) -> list[str]:
         notes.append("running the encoder again is not counted, so loading its cache is not weighed up")
     else:
         notes.append(f"loading pays above {_rate(found.prefix.break_even)}")
-    notes.append(f"times are estimates: {found.rig.shares}")
+    notes.append(f"times are estimates: {found.rig.attained}")
     if found.rig.gpus > 1:
         notes.append(f"one link serves all {found.rig.gpus} GPUs, and what these exchange is not counted")
     return notes

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvcalc.cards.names import find, find_all
+from kvcalc.cards.names import card_called, cards_called
 from kvcalc.cards.shipped import accelerators
 from kvcalc.cli.main import run
 from kvcalc.errors import KvcalcError
@@ -30,7 +30,7 @@ SHARED = Path(__file__).resolve().parents[3] / "shared" / "gpus" / "gpus.json"
 )
 def test_a_card_has_many_spellings(text: str, count: int | None, name: str, memory: int) -> None:
     """What people type leads to a card and to the memory that it reports, not to the number on the box."""
-    found, card = find(text)
+    found, card = card_called(text)
     assert (found, card.name, card.memory) == (count, name, memory)
 
 
@@ -69,7 +69,7 @@ def test_a_card_has_many_spellings(text: str, count: int | None, name: str, memo
 )
 def test_the_memory_used_is_what_a_process_gets(name: str, gib: float, source: str) -> None:
     """The runtime's total counts, else a figure that is not above it, and the answer says which."""
-    card = find(name)[1]
+    card = card_called(name)[1]
     assert (round(card.memory / 2**30, 3), card.memory_source) == (pytest.approx(gib, abs=0.001), source)
 
 
@@ -103,7 +103,7 @@ def test_rates_are_dense_and_links_in_one_direction(
     name: str, bandwidth: int, flops16: float, flops8: float | None, link: float | None, machine: int
 ) -> None:
     """What is computed from a card's rates does not rest on sparse or doubled numbers."""
-    card = find(name)[1]
+    card = card_called(name)[1]
     assert (card.bandwidth, card.flops16, card.machine) == (bandwidth * 10**9, round(flops16 * 10**12), machine)
     assert card.flops8 == (None if flops8 is None else round(flops8 * 10**12))
     assert (card.link is None) == (link is None)
@@ -128,7 +128,7 @@ def test_rates_are_dense_and_links_in_one_direction(
 )  # fmt: skip
 def test_a_driver_s_own_name_is_understood(text: str, name: str) -> None:
     """What a tool prints can be pasted."""
-    assert find(text) == (None, find(name)[1])
+    assert card_called(text) == (None, card_called(name)[1])
 
 
 @pytest.mark.parametrize(
@@ -146,13 +146,13 @@ def test_a_driver_s_own_name_is_understood(text: str, name: str) -> None:
 )
 def test_a_machine_type_is_so_many_of_a_card(text: str, gpus: int, name: str, machine: int) -> None:
     """A cloud's name for a machine says which cards it has, how many, and that they stand together."""
-    found, card = find(text)
+    found, card = card_called(text)
     assert (found, card.name, card.machine) == (gpus, name, machine)
 
 
 def test_cards_in_slots_have_no_fast_link() -> None:
     """The V100s of Azure's NCv3 are PCIe cards: 112 TFLOP/s, and sixteen lanes of PCIe 3 at 0.985 GB/s."""
-    card = find("Standard_NC24s_v3")[1]
+    card = card_called("Standard_NC24s_v3")[1]
     assert (card.flops16, card.link) == (112 * 10**12, 15_760_000_000)
 
 
@@ -176,18 +176,18 @@ def test_cards_in_slots_have_no_fast_link() -> None:
 def test_what_is_no_one_card_is_refused(text: str, message: str) -> None:
     """A part of a card, a family, a card that only resembles one of the table and a list are not guessed at."""
     with pytest.raises(KvcalcError) as caught:
-        find(text)
+        card_called(text)
     assert caught.value.message == message
 
 
 def test_several_cards_and_all() -> None:
     """A planner takes a list, in which no card stands twice, or everything."""
-    assert [(gpus, card.name) for gpus, card in find_all("h100, 8xl40s,h100,p4d.24xlarge")] == [
+    assert [(gpus, card.name) for gpus, card in cards_called("h100, 8xl40s,h100,p4d.24xlarge")] == [
         (None, "h100-sxm"),
         (8, "l40s"),
         (8, "a100-40gb-sxm"),
     ]
-    assert len(find_all("all")) == 91
+    assert len(cards_called("all")) == 91
 
 
 # Where the collection does not say what one device has, and what it does say of it: a pair of devices, totals that were

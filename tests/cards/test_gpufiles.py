@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kvcalc.cards.names import find, find_all
+from kvcalc.cards.names import card_called, cards_called
 from kvcalc.cli.main import run
 from kvcalc.errors import KvcalcError
 
@@ -37,7 +37,7 @@ def own(tmp_path: Path) -> str:
 
 def test_a_file_adds_cards_and_changes_facts(own: str) -> None:
     """A card of one's own has what the file says, and of its base what the file does not say."""
-    mine, wafer = find("2xmy-a100", file=own)[1], find("wafer", file=own)[1]
+    mine, wafer = card_called("2xmy-a100", file=own)[1], card_called("wafer", file=own)[1]
     assert (mine.memory, mine.memory_source, mine.machine, mine.price) == (int(78.5 * 2**30), "file", 4, 1)
     assert (mine.bandwidth, mine.capability, mine.flops16) == (2039 * 10**9, (8, 0), 312 * 10**12)
     assert (wafer.label, wafer.memory, wafer.capability) == ("A wafer", 500 * 10**9, (10, 0))
@@ -46,9 +46,9 @@ def test_a_file_adds_cards_and_changes_facts(own: str) -> None:
 
 def test_a_known_card_keeps_its_memory_and_gets_a_price(own: str) -> None:
     """Under the name of a known card stand only the facts that differ."""
-    card = find("h100", file=own)[1]
+    card = card_called("h100", file=own)[1]
     assert (card.memory, card.memory_source, card.price) == (int(79.18 * 2**30), "runtime", 2.49)
-    assert len(find_all("all", file=own)) == 93
+    assert len(cards_called("all", file=own)) == 93
 
 
 def test_files_are_found_in_the_configuration_and_in_the_environment(
@@ -59,15 +59,15 @@ def test_files_are_found_in_the_configuration_and_in_the_environment(
     priced = {"config/kvcalc/gpus.yaml": 1, "b.yaml": 2, "a.yaml": 3, "given.yaml": 4}
     for name, price in priced.items():
         (tmp_path / name).write_text(f"l4: {{price: {price}}}\nonly-{price}: {{base: l4}}\n", encoding="utf-8")
-    prices = [find("l4")[1].price]
+    prices = [card_called("l4")[1].price]
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     find.cache_clear()
-    prices.append(find("l4")[1].price)
+    prices.append(card_called("l4")[1].price)
     monkeypatch.setenv("KVCALC_GPUS", os.pathsep.join(str(tmp_path / name) for name in ("a.yaml", "b.yaml")))
     find.cache_clear()
-    prices += [find("l4")[1].price, find("l4", file=str(tmp_path / "given.yaml"))[1].price]
+    prices += [card_called("l4")[1].price, card_called("l4", file=str(tmp_path / "given.yaml"))[1].price]
     assert prices == [None, 1, 3, 4]
-    assert find("only-1")[1].price == 1  # the base had that price when this file was read
+    assert card_called("only-1")[1].price == 1  # the base had that price when this file was read
     find.cache_clear()
 
 
@@ -113,7 +113,7 @@ def test_a_file_that_is_not_there_or_endless_is_refused(tmp_path: Path, monkeypa
     for name, message in (("none.yaml", "No such file or directory"), ("long.yaml", "at most 1,048,576 bytes")):
         monkeypatch.setenv("KVCALC_GPUS", str(tmp_path / name))
         with pytest.raises(KvcalcError, match=message):
-            find_all("h100")
+            cards_called("h100")
 
 
 def test_the_answer_says_that_the_memory_is_the_file_s(own: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvcalc.cards.names import find_all
+from kvcalc.cards.names import cards_called
 from kvcalc.cli.main import run
 from kvcalc.errors import KvcalcError
 
@@ -37,7 +37,7 @@ def test_local_asks_nvidia_smi(printed: str, tmp_path: Path, monkeypatch: pytest
     _tool(tmp_path / "bin", "nvidia-smi", f"print({printed!r}, end='')")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     gpus, name, memory, source = NVIDIA_SMI[printed]
-    found = find_all("local")
+    found = cards_called("local")
     assert [(n, card.name, card.memory, card.memory_source) for n, card in found] == [(gpus, name, memory, source)]
 
 
@@ -48,7 +48,7 @@ def test_local_asks_rocm_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     printed = json.dumps({"card0": card, "card1": card, "system": {}})
     _tool(tmp_path / "bin", "rocm-smi", f"print({printed!r})")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert [(gpus, card.name) for gpus, card in find_all("local")] == [(2, "mi300x")]
+    assert [(gpus, card.name) for gpus, card in cards_called("local")] == [(2, "mi300x")]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_machine_without_a_tool_says_so(
         _tool(tmp_path / "bin", "nvidia-smi", script)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     with pytest.raises(KvcalcError) as caught:
-        find_all("local")
+        cards_called("local")
     assert caught.value.message == message
 
 

@@ -70,7 +70,7 @@ def test_weight_formats(name: str, block: int, block_bytes: int) -> None:
 )  # fmt: skip
 def test_find(text: str, name: str) -> None:
     """A format is found in any case and under its usual other names."""
-    assert dtypes.find(text, KV, "--kv-dtype").name == name
+    assert dtypes.dtype_called(text, KV, "--kv-dtype").name == name
 
 
 @pytest.mark.parametrize(
@@ -79,27 +79,27 @@ def test_find(text: str, name: str) -> None:
 def test_formats_of_one_engine_are_refused(text: str) -> None:
     """A format whose size an engine decides has none without that engine."""
     with pytest.raises(KvcalcError, match=r"is a format of one engine, and has no size without that engine$"):
-        dtypes.find(text, KV, "--kv-dtype")
+        dtypes.dtype_called(text, KV, "--kv-dtype")
 
 
 @pytest.mark.parametrize("text", ["Q4_K_M", "q5_k_s", "q3_k_l", "iq3_m", "q4_k_xl"])
 def test_mixes_of_weight_formats_are_refused(text: str) -> None:
     """A mix has no bits of its own: the file's size is asked for."""
     with pytest.raises(KvcalcError, match=rf"^--weights: '{text}' mixes several types") as caught:
-        dtypes.find(text, WEIGHTS, "--weights")
+        dtypes.dtype_called(text, WEIGHTS, "--weights")
     assert caught.value.hint == "give the size of the file instead, such as --weights 42.5GB"
 
 
 @pytest.mark.parametrize("name", ["iq1_s", "iq1_m", "iq2_s", "iq3_s", "tq1_0"])
 def test_types_that_look_like_mixes_are_found(name: str) -> None:
     """Types whose names end as those of mixes do are types."""
-    assert dtypes.find(name, WEIGHTS, "--weights") == WEIGHTS[name]
+    assert dtypes.dtype_called(name, WEIGHTS, "--weights") == WEIGHTS[name]
 
 
 def test_misspelt_formats_get_the_nearest_name() -> None:
     """A misspelt format is refused with the names closest to it."""
     with pytest.raises(KvcalcError) as caught:
-        dtypes.find("bf61", KV, "--kv-dtype")
+        dtypes.dtype_called("bf61", KV, "--kv-dtype")
     assert str(caught.value) == "--kv-dtype: expected a dtype, got 'bf61'"
     assert caught.value.hint is not None
     assert "did you mean bf16" in caught.value.hint
@@ -108,7 +108,7 @@ def test_misspelt_formats_get_the_nearest_name() -> None:
 def test_unlike_formats_get_the_whole_list() -> None:
     """Where nothing is close, every format is named."""
     with pytest.raises(KvcalcError) as caught:
-        dtypes.find("zzz", dtypes.COMPUTE, "dtype")
+        dtypes.dtype_called("zzz", dtypes.COMPUTE, "dtype")
     assert caught.value.hint == "one of fp32, fp16, bf16"
 
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvcalc.cli.main import run
-from kvcalc.commands.deployment import Start
+from kvcalc.commands.start import Start
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import Fraction
 from kvcalc.launch.registry import all_engines

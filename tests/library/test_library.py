@@ -266,14 +266,14 @@ def test_faults_of_a_base_stand_where_they_are(mine: Path) -> None:
     """A fault in a base is reported with the file and line of the base."""
     path = write(mine, "parent-1", "max_context: many\n")
     child = write(mine, "child-1", "base: parent-1\nname: Child\nencoder_tokens: none\n")
-    faults = [(problem.file, problem.line, problem.path) for problem in loader.check(str(child))]
+    faults = [(problem.file, problem.line, problem.path) for problem in loader.problems_of(str(child))]
     assert faults == [(str(child), 3, ("encoder_tokens",)), (str(path), 7, ("max_context",))]
 
 
 def test_check_finds_all_faults(tmp_path: Path) -> None:
     """Every fault of a file is found in one pass, in the order of its lines."""
     path = write(tmp_path, "bad-1", "kv_hads: 3\nmax_context: -1\nweights_dtype: fp7\n")
-    assert [(p.line, p.path) for p in loader.check(str(path))] == [
+    assert [(p.line, p.path) for p in loader.problems_of(str(path))] == [
         (7, ("kv_hads",)),
         (8, ("max_context",)),
         (9, ("weights_dtype",)),
@@ -284,9 +284,9 @@ def test_a_faulty_number_at_the_top_is_one_fault(tmp_path: Path) -> None:
     """A number that all caches take from the top is reported where it stands, and not once more as missing there."""
     path = tmp_path / "bad-1.yaml"
     path.write_text(f"name: M\n{BODY}".replace("heads: 8", "heads: many", 1))
-    assert [(p.line, p.path) for p in loader.check(str(path))] == [(3, ("heads",))]
+    assert [(p.line, p.path) for p in loader.problems_of(str(path))] == [(3, ("heads",))]
 
 
 def test_check_of_a_sound_file_finds_nothing(tmp_path: Path) -> None:
     """A file without a fault has no problems."""
-    assert loader.check(str(write(tmp_path, "good-1", ""))) == []
+    assert loader.problems_of(str(write(tmp_path, "good-1", ""))) == []

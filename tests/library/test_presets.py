@@ -32,7 +32,7 @@ def test_there_are_enough() -> None:
 @EVERY
 def test_loads(name: str) -> None:
     """A shipped preset has no fault, a repeated or unknown key included, and can be sized with every default."""
-    assert loader.check(str(FILES[name])) == []
+    assert loader.problems_of(str(FILES[name])) == []
     assert measure(request.ask(loader.load(name))).bytes_total > 0
 
 

@@ -58,7 +58,7 @@ def test_sums_between_gpus() -> None:
     }
     assert seconds == pytest.approx({450e9: 0.559, 25e9: 10.07}, rel=1e-3)
     # Sums over a prompt of 1,000 tokens take 1,000 times those of one token.
-    assert clock(Machine(3350e9, 989e12, 450e9, 4), demand, PEAKS, 0, 1000).busy == pytest.approx(
+    assert clock(Machine(3350e9, 989e12, 450e9, 4), demand, PEAKS, 0, 1000).prefill_seconds == pytest.approx(
         0.559e-3 / 64 * 1000, rel=1e-3
     )
 
@@ -72,9 +72,9 @@ def test_ranks_share_weights_and_compute() -> None:
 
 def test_stages_take_turns() -> None:
     """Four stages: each has a quarter of weights and batch, and a token passes all four: no quicker, with more overhead."""
-    shares = Attained(1, 1, 0.001)
-    whole = clock(H100, llama8b(), shares, 4e8, 0)
-    staged = clock(Machine(3350e9, 989e12, pp=4), llama8b(), shares, 1e8, 0)
+    attained = Attained(1, 1, 0.001)
+    whole = clock(H100, llama8b(), attained, 4e8, 0)
+    staged = clock(Machine(3350e9, 989e12, pp=4), llama8b(), attained, 1e8, 0)
     # In all 4 x (1 ms + 4.015 GB + 8 sequences x 0.1 GB); as one 1 ms + 16.06 GB + 32 x 0.4 GB.
     assert staged.step(32) == pytest.approx(4 * (0.001 + (4.015e9 + 8e8) / 3350e9))
     assert whole.step(32) == pytest.approx(0.001 + (16.06e9 + 12.8e9) / 3350e9)

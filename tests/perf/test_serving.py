@@ -25,7 +25,7 @@ CONVERSATION = Lengths(*(s / REQUESTS for s in (P, G, PG, GG, SQUARES)), prompts
 # 2 P p + 2 L d_q p^2 FLOPs. `scatter` of Azure's prompts is 0.78.
 WEIGHTS, LINEAR, QUADRATIC, TOKEN = 16.06e9, 2 * 8.03e9, 2 * 32 * 4096, 131_072
 PROMPT = (LINEAR * P + QUADRATIC * PP) / REQUESTS
-LLAMA = Demand(WEIGHTS, WEIGHTS, LINEAR, 0, PROMPT, exchanged=0, scatter=0.78)
+LLAMA = Demand(WEIGHTS, WEIGHTS, LINEAR, 0, PROMPT, exchanged=0, variation=0.78)
 
 SIMULATED = Attained(bandwidth=0.85, compute=0.5, fixed_seconds=0.001)  # the simulation's own
 
@@ -80,8 +80,8 @@ FLEETS = [
 ]
 
 
-def replayed(fleet: Fleet, shares: Attained = SIMULATED, margins: Margins | None = None) -> Load:
-    return serve(replica(fleet.gpu), CONVERSATION, rate=RATE / fleet.count, shares=shares, margins=margins)
+def replayed(fleet: Fleet, attained: Attained = SIMULATED, margins: Margins | None = None) -> Load:
+    return serve(replica(fleet.gpu), CONVERSATION, rate=RATE / fleet.count, attained=attained, margins=margins)
 
 
 @pytest.mark.parametrize("fleet", [f for f in FLEETS if f.batch], ids=lambda f: f"{f.count} x {f.gpu}")
@@ -108,9 +108,9 @@ def test_prefill_load_of_an_a100() -> None:
 
 @pytest.mark.parametrize("shares", [SIMULATED, Attained()], ids=["the simulation's shares", "the default shares"])
 @pytest.mark.parametrize("fleet", FLEETS, ids=lambda f: f"{f.count} x {f.gpu}")
-def test_fleets_are_told_apart(fleet: Fleet, shares: Attained) -> None:
+def test_fleets_are_told_apart(fleet: Fleet, attained: Attained) -> None:
     """All 14 fleets are carried or refused as the replay shows: those overloaded queued for 6 s or longer."""
-    load = replayed(fleet, shares)
+    load = replayed(fleet, attained)
     assert load.carried is not fleet.overloaded
     assert (load.reason is None) is load.carried
 
@@ -180,17 +180,17 @@ def test_code_completion_drowns_in_prompts(spread: str) -> None:
     compute. If requests came at random instead of in bursts, it would do.
     """
     squares = CODE_SQUARES[spread]
-    demand = LLAMA._replace(prompt=LINEAR * 2048 + QUADRATIC * squares, scatter=squares / 2048**2 - 1)
+    demand = LLAMA._replace(prompt=LINEAR * 2048 + QUADRATIC * squares, variation=squares / 2048**2 - 1)
     code = lengths(Length(2048), Length(28, 90))
-    for shares in (SIMULATED, Attained()):
-        load = serve(replica("a100", demand), code, rate=CODE_RATE, arrivals=CODE_DISPERSION, shares=shares)
+    for attained in (SIMULATED, Attained()):
+        load = serve(replica("a100", demand), code, rate=CODE_RATE, arrivals=CODE_DISPERSION, attained=attained)
         assert 0.54 < load.prefill_load < 0.69  # by hand 0.56 to 0.61 at half of 312 TFLOP/s, 0.62 to 0.68 at 0.45
         assert load.binding == "compute"
         assert load.reason
         assert "1 request in 20 waits" in load.reason
         assert load.mean_share is not None
         assert load.mean_share < 0.02  # what a planner that knows the cache alone would see
-        assert serve(replica("a100", demand), code, rate=CODE_RATE, shares=shares).carried
+        assert serve(replica("a100", demand), code, rate=CODE_RATE, attained=attained).carried
 
 
 @pytest.mark.parametrize("fleet", [f for f in FLEETS if not f.overloaded], ids=lambda f: f"{f.count} x {f.gpu}")
@@ -199,7 +199,7 @@ def test_waits_are_of_the_size_that_replays_show(fleet: Fleet) -> None:
     dealt at random), and it is never below.
     """
     rate = RATE / fleet.count
-    load = serve(replica(fleet.gpu), CONVERSATION, rate=rate, shares=SIMULATED, arrivals=split(1.4, fleet.count))
+    load = serve(replica(fleet.gpu), CONVERSATION, rate=rate, attained=SIMULATED, arrivals=split(1.4, fleet.count))
     assert fleet.queue is not None
     assert load.wait_seconds is not None
     assert fleet.queue < load.wait_seconds < max(1.5 * fleet.queue, fleet.queue + 0.15)
@@ -218,7 +218,7 @@ def test_a_full_pool_finishes_so_many() -> None:
 
 def test_users_that_are_always_there() -> None:
     """A number of users fixes the batch: only their lengths stray, and the rate follows from the speed."""
-    load = serve(replica("h100"), CONVERSATION, users=100, shares=SIMULATED)
+    load = serve(replica("h100"), CONVERSATION, users=100, attained=SIMULATED)
     assert (load.concurrency, load.carried, load.wait_seconds) == (100, True, None)
     assert load.seconds_per_token is not None
     assert load.rate * (G / REQUESTS) * load.seconds_per_token == pytest.approx(100)  # Little
@@ -259,9 +259,9 @@ def test_heads_held_twice_are_read_twice() -> None:
         tp: serve(Replica(40 * 10**9, size.rank_bytes, Machine(3350e9, 989e12, 450e9, tp), demand), chat, users=64)
         for tp, size in sizes.items()
     }
-    shares = [used[tp].mean_share for tp in (2, 4, 8)]
-    assert shares[0] == pytest.approx(2 * (shares[1] or 0))
-    assert shares[1] == shares[2]
+    attained = [used[tp].mean_share for tp in (2, 4, 8)]
+    assert attained[0] == pytest.approx(2 * (attained[1] or 0))
+    assert attained[1] == attained[2]
 
 
 def test_what_llama_asks_for() -> None:
@@ -273,12 +273,12 @@ def test_what_llama_asks_for() -> None:
     assert demand.token == pytest.approx(LINEAR, rel=1e-3)
     assert demand.attention == 4 * 32 * 4096 * 4352  # 4,096 + 512 / 2
     assert demand.prompt == pytest.approx(LINEAR * 4096 + QUADRATIC * 4096**2, rel=1e-3)
-    assert (demand.exchanged, demand.scatter) == (2 * 32 * 4096 * 2, 0)
+    assert (demand.exchanged, demand.variation) == (2 * 32 * 4096 * 2, 0)
     assert demand.touched == demand.weights == 16_060_000_000
     # Lengths that differ: exponential ones have a squared coefficient of variation of 1, and of squares more.
     exponential = demand_of(model, lengths(Length(1000, 2995.73), Length(100)), 1)
     assert exponential.prompt == pytest.approx(LINEAR * 1000 + QUADRATIC * 2 * 1000**2, rel=2e-3)
-    assert 1 < exponential.scatter < 1.2
+    assert 1 < exponential.variation < 1.2
 
 
 def test_windows_stop_growing() -> None:
@@ -298,7 +298,7 @@ def test_what_is_read_counts_apart_from_what_is_held() -> None:
     """Sparse attention that reads a tenth of its cache fills the pool as before, and is as much quicker."""
     whole = replica("h100")
     sparse = whole._replace(read=lambda tokens: tokens * TOKEN // 10)
-    before, after = (serve(each, CONVERSATION, users=200, shares=Attained(1, 1, 0)) for each in (whole, sparse))
+    before, after = (serve(each, CONVERSATION, users=200, attained=Attained(1, 1, 0)) for each in (whole, sparse))
     assert after.mean_share == before.mean_share
     assert before.seconds_per_token is not None
     assert after.seconds_per_token is not None

@@ -225,7 +225,7 @@ def test_overheads_are_the_engines_own() -> None:
     engines = {engine.name: engine for engine in all_engines()}
     for name in ("vllm", "tensorrt-llm", "sglang"):
         engine = engines[name]
-        size = overheads.total(overheads.estimate(model, H100.memory, 2, names=engine.beside))
+        size = overheads.total(overheads.estimate(model, H100.memory, 2, names=engine.overheads))
         assert engine.overhead is not None
         low, high = engine.overhead
         assert abs(size.max_sequences_low - low) < 8

@@ -34,7 +34,7 @@ def replicas_of_models(draw: st.DrawFn) -> Replica:
         attention=draw(st.floats(0, 1e11)),
         prompt=draw(st.floats(1e8, 1e15)),
         exchanged=draw(st.floats(1e3, 1e8)),
-        scatter=draw(st.floats(0, 5)),
+        variation=draw(st.floats(0, 5)),
     )
     state = draw(st.integers(0, 10**8))
     return Replica(draw(st.integers(0, 10**12)), lambda t: state + slope * min(t, window), draw(MACHINES), demand)

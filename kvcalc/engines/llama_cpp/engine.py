@@ -118,5 +118,6 @@ ENGINE = Engine(
     stored=stored,
     start=start,
     vendors=("NVIDIA", "AMD", "Apple", "Intel"),
-    beside=("activations", "runtime"),  # its compute buffer and the context; layers are handed on without a library
+    pooled=False,
+    overheads=("activations", "runtime"),  # its compute buffer and the context; layers are handed on without a library
 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
-from kvcalc.core.dtypes import KV, find
+from kvcalc.core.dtypes import KV, dtype_called
 from kvcalc.core.model import Compressed, Latent, Model
 from kvcalc.core.units import parse_integer
 from kvcalc.engines.base import EngineOptions
@@ -270,5 +270,5 @@ def _drafts(values: Mapping[str, Any], model: Model, version: Version) -> tuple[
         return settings, ()
     if not model.draft:
         return settings, (f"no draft layers of {model.name} are known here: their cache is not counted",)
-    formats = (find(values.get(f"draft_{part}", "f16"), KV, f"-ct{part}d") for part in "kv")
+    formats = (dtype_called(values.get(f"draft_{part}", "f16"), KV, f"-ct{part}d") for part in "kv")
     return {**settings, "draft_types": tuple(formats)}, ()

@@ -2,7 +2,7 @@
 
 import re
 
-from kvcalc.commands.deployment import Start, format_word, model_word, words_of
+from kvcalc.commands.start import Start, format_word, model_word, words_of
 from kvcalc.commands.versions import pick
 from kvcalc.core import dtypes
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES

@@ -240,6 +240,6 @@ def state_bytes(cache: Recurrent, question: Question) -> tuple[int, int]:
     stored = question.request.model.state_dtype or dtypes.FP32
     given = str(question.settings.get("mamba_ssm_dtype", "auto"))
     if given != "auto":
-        stored = dtypes.find(given, dtypes.COMPUTE, "--mamba-ssm-dtype")
+        stored = dtypes.dtype_called(given, dtypes.COMPUTE, "--mamba-ssm-dtype")
     convolution = 2 * state.conv_width * state.columns
     return convolution + dtypes.packed_bytes(stored, state.state), convolution

@@ -7,8 +7,8 @@ Source: main branch of 2026, `tensorrt_llm/_torch/pyexecutor/_util.py` (KvCacheC
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kvcalc.commands.deployment import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
+from kvcalc.commands.start import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.core import dtypes
 from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import attention_tokens, size

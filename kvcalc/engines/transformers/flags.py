@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kvcalc.commands.flags import Flag, Flags, FlagValues, read_flags, word
-from kvcalc.core.dtypes import COMPUTE, DType, find
+from kvcalc.core.dtypes import COMPUTE, DType, dtype_called
 from kvcalc.core.model import Model, Recurrent, Shared
 from kvcalc.core.units import parse_integer
 from kvcalc.engines.base import EngineOptions
@@ -58,7 +58,7 @@ def _axis(text: str, what: str) -> int:
 
 def _dtype(text: str, what: str) -> DType | None:
     name = text.strip().removeprefix("torch.")
-    return None if name == "auto" else find(name, COMPUTE, what)
+    return None if name == "auto" else dtype_called(name, COMPUTE, what)
 
 
 def _switch(text: str, what: str) -> bool:

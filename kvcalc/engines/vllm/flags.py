@@ -5,8 +5,8 @@
 import re
 from collections.abc import Mapping
 
-from kvcalc.commands.deployment import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
+from kvcalc.commands.start import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.core import dtypes
 from kvcalc.core.model import Attention, Model
 from kvcalc.core.units import Fraction, parse_integer

@@ -174,7 +174,9 @@ def _state_dtype(question: Question, conv: DType) -> DType:
 
 
 def _dtype(given: object, default: DType) -> DType:
-    return default if given in (None, "auto") else dtypes.find(str(given), dtypes.COMPUTE, "--mamba-cache-dtype")
+    return (
+        default if given in (None, "auto") else dtypes.dtype_called(str(given), dtypes.COMPUTE, "--mamba-cache-dtype")
+    )
 
 
 def _int(value: object, default: int) -> int:

@@ -16,7 +16,7 @@ from kvcalc.sources.config.language import Part, nested_keys
 from kvcalc.sources.config.lookup import LAYERS, SCHEMES, Config
 from kvcalc.sources.config.numbers import Fields
 
-__all__ = ["check", "check_architectures"]
+__all__ = ["check_architectures", "check_surroundings"]
 
 # Where the numbers of a preset come from, under all their names.
 _SHAPE = (("heads", n.HEADS), ("kv_heads", n.KV_HEADS), ("head_dim", n.HEAD_DIM))
@@ -36,7 +36,7 @@ _HARMLESS = (
 _SWITCHES = ("is_causal", "use_mtp")
 
 
-def check(part: Part, text: Config, shape: Fields) -> None:
+def check_surroundings(part: Part, text: Config, shape: Fields) -> None:
     """Refuse a key around the language part that says something else than it, or whose effect is not known."""
     shaped = _shape(text, shape)
     for depth, data in enumerate(part.around, 1):

@@ -11,7 +11,7 @@ from typing import NoReturn
 from kvcalc.errors import shown
 from kvcalc.sources.config.lookup import BY_HAND, SCHEMES, Config
 
-__all__ = ["check", "refuse_unknown", "suspicious"]
+__all__ = ["check_keys", "refuse_unknown", "suspicious"]
 
 _FRAGMENTS = re.compile(
     r"attn|attention|window|sliding|swa|chunk|kv|cache|head|layer|pattern|mamba|ssm|conv|state|latent|lora|rope_dim"
@@ -106,7 +106,7 @@ def refuse_unknown(config: Config, key: str) -> NoReturn:
     config.expected("a key whose effect on the cache is known", key, hint=hint)
 
 
-def check(config: Config) -> None:
+def check_keys(config: Config) -> None:
     """Refuse a configuration with a key that could change the cache and that nothing has asked for.
 
     Those of the mappings around the language part are looked at in `around`.
@@ -119,7 +119,7 @@ def check(config: Config) -> None:
         elif not (value == -1 and "window" in key) and config.defaults.get(key) != value:  # -1 is no window
             refuse_unknown(config, key)
     for child in config.children.values():
-        check(child)
+        check_keys(child)
 
 
 def _check_mapping(config: Config, key: str) -> None:

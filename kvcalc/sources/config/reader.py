@@ -60,8 +60,8 @@ def preset_from_config(
     preset: Fields = {**_identity(config, file, model_type), "model_type": model_type}
     preset |= {"source": escape(file), "confidence": "config file read"}
     preset |= _dtypes(part, text, quantised.schemes(part, file, quantization), shape, notes)
-    keys.check(text)
-    around.check(part, text, shape)
+    keys.check_keys(text)
+    around.check_surroundings(part, text, shape)
     around.check_architectures(part, text, shape)
     if notes:
         preset["note"] = " ".join(notes)

@@ -128,7 +128,7 @@ def _layers(blocks: Blocks, held: Sequence[Tensor], *, whole: bool) -> tuple[lis
     arch = blocks.keys.arch
     layer = FAMILIES[arch](blocks)
     layers = [layer(i) for i in range(blocks.trunk)]
-    tensors.check(blocks.keys.file, arch, layers, blocks.total - blocks.trunk, held, whole=whole)
+    tensors.check_tensors(blocks.keys.file, arch, layers, blocks.total - blocks.trunk, held, whole=whole)
     if arch in ARRANGED:
         layers = ARRANGED[arch](blocks, layers)
     return layers, [layer(i) for i in range(blocks.trunk, blocks.total)]

@@ -14,7 +14,7 @@ from kvcalc.sources.gguf.header import Tensor
 from kvcalc.sources.gguf.keys import BY_HAND
 from kvcalc.sources.projections import Described, Heads, Words
 
-__all__ = ["check"]
+__all__ = ["check_tensors"]
 
 _BLOCK = re.compile(r"blk\.([0-9]{1,4})\.(.+)", re.DOTALL)
 _PLAIN = ("full", "sliding", "chunked")
@@ -28,7 +28,7 @@ _WITHOUT_KEYS = (
 _REUSED = frozenset({"hrm_text"})
 
 
-def check(
+def check_tensors(
     file: str, arch: str, layers: Sequence[Layer], drafts: int, tensors: Sequence[Tensor], *, whole: bool
 ) -> None:
     """Raise KvcalcError for tensors that contradict the metadata; not `whole`: the tensors of a part may be missing."""
@@ -42,7 +42,7 @@ def check(
     described = [_described(layer, whole=whole and arch not in _REUSED) for layer in layers]
     rows = ((tensor, tensor.shape[1] if len(tensor.shape) == 2 else None) for tensor in tensors)
     found = (projections.placed(_BLOCK, tensor.name, count) for tensor, count in rows)
-    projections.check(file, described, drafts, [tensor for tensor in found if tensor], words)
+    projections.check_projections(file, described, drafts, [tensor for tensor in found if tensor], words)
 
 
 def _described(layer: Layer, *, whole: bool) -> Described:
