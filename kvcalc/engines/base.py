@@ -197,7 +197,7 @@ class Engine(NamedTuple):
             for flags alone), the values, and the model, whose limit may be a default. Raises KvcalcError.
         model_of: The model that a command names, in the engine's words; None where it names none.
         most_sequences: What one instance can hold at once; None where nothing but memory limits it.
-        utilization: The fraction of a GPU's memory that it uses by default, given the question and that memory in bytes.
+        utilization: The fraction of a GPU's memory that it uses by default, given the question and its bytes.
         overhead: The least and the most bytes on each GPU beside weights and cache, where nobody has measured them: an
             estimate, which gives a range.
         packed: KV formats of this engine alone, with the plain format whose elements they have. The name becomes the

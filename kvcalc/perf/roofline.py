@@ -88,8 +88,8 @@ class Clock(NamedTuple):
     def rate(self, batch: float, generated: float) -> float:
         """Requests a second at which `batch` sequences are there on average: grows with the batch, up to `most`.
 
-        By Little's law B = rate x g x TPOT, where TPOT = step / (1 - rho) and rho = rate x prefill_seconds: prompts take
-        the time.
+        By Little's law B = rate x g x TPOT, where TPOT = step / (1 - rho) and rho = rate x prefill_seconds: prompts
+        take the time.
         """
         return batch / (generated * self.step(batch) + batch * self.prefill_seconds) if batch > 0 else 0.0
 

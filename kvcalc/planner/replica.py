@@ -36,8 +36,8 @@ def replica_layouts(
 ) -> list[ReplicaLayout]:
     """Every tp x pp of up to `most` GPUs that maps onto a model, tp up to `widest`, fewest GPUs first.
 
-    What is above 0 in `pinned` is as it says. `context_parallel`: every dcp too, else only a pinned one. Raises KvcalcError where
-    nothing maps that is pinned.
+    What is above 0 in `pinned` is as it says. `context_parallel`: every dcp too, else only a pinned one. Raises
+    KvcalcError where nothing maps that is pinned.
     """
     found, refused = [], None
     for tp in [pinned.tp] if pinned.tp else range(1, min(most, widest) + 1):

@@ -61,14 +61,14 @@ def test_files_are_found_in_the_configuration_and_in_the_environment(
         (tmp_path / name).write_text(f"l4: {{price: {price}}}\nonly-{price}: {{base: l4}}\n", encoding="utf-8")
     prices = [card_called("l4")[1].price]
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    find.cache_clear()
+    card_called.cache_clear()
     prices.append(card_called("l4")[1].price)
     monkeypatch.setenv("KVCALC_GPUS", os.pathsep.join(str(tmp_path / name) for name in ("a.yaml", "b.yaml")))
-    find.cache_clear()
+    card_called.cache_clear()
     prices += [card_called("l4")[1].price, card_called("l4", file=str(tmp_path / "given.yaml"))[1].price]
     assert prices == [None, 1, 3, 4]
     assert card_called("only-1")[1].price == 1  # the base had that price when this file was read
-    find.cache_clear()
+    card_called.cache_clear()
 
 
 @pytest.mark.parametrize(

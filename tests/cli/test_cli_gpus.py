@@ -20,7 +20,7 @@ def test_all_cards_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     """91 accelerators, by name, with what a process gets of their memory."""
     assert len(answer(capsys, "--quiet").split()) == 91
     document = json.loads(answer(capsys, "--json"))
-    assert (document["schema"], document["model"], document["warnings"]) == ("kvcalc.cards/1", None, [])
+    assert (document["schema"], document["model"], document["warnings"]) == ("kvcalc.gpus/1", None, [])
     l4 = next(one for one in document["gpus"] if one["name"] == "l4")
     # planning.md, section 1: 24 GB, 23034 MiB, 21.95 GiB
     assert (l4["marketing_gb"], l4["driver_mib"], l4["runtime_gib"]) == (24, 23034, 21.95)

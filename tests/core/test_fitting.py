@@ -39,7 +39,7 @@ def test_eight_gpus_with_utilization_and_overhead() -> None:
             kv_budget=53_362_500_000,
             vram=80_000_000_000,
             utilization=Fraction(9, 10),
-            idle=8_000_000_000,
+            outside=8_000_000_000,
             weights=17_637_500_000,
             overhead=1_000_000_000,
             gpus_for_weights=2,  # 141.1 / 71 is just below 2
@@ -71,7 +71,7 @@ def test_weights_too_big() -> None:
             kv_budget=-41_100_000_000,
             vram=100_000_000_000,
             utilization=Fraction(1, 1),
-            idle=0,
+            outside=0,
             weights=141_100_000_000,
             overhead=0,
             gpus_for_weights=2,

@@ -16,8 +16,8 @@ from kvcalc.engines.base import (
     Reservation,
     Rule,
     Step,
-    held,
     reserve,
+    stage_caches,
 )
 from kvcalc.errors import KvcalcError
 from kvcalc.preset.mapping import model_from_preset
@@ -34,7 +34,7 @@ DOUBLED = Rule("stored twice", "made up for this test")
 def plan(question: Question) -> Allocation:
     """An engine that pads each sequence to hundreds of tokens and then stores everything twice."""
     charges = []
-    for each in held(question):
+    for each in stage_caches(question):
         tokens = question.request.context
         padded = each.exact // tokens * (-(-tokens // 100) * 100)
         steps = (Step(PADDED, padded), Step(DOUBLED, 2 * padded))
@@ -72,8 +72,8 @@ def test_a_rule_without_effect_is_not_listed() -> None:
 def test_equal_caches_are_counted_once_for_many_questions() -> None:
     """A fit asks for many numbers of tokens: the counts are kept, and the bytes are those of each question."""
     question = reservation(context=100).question
-    assert held(question.counted().at(2, 300)) == held(question.at(2, 300))
-    assert [(each.copies, each.exact) for each in held(question.counted().at(2, 300))] == [(5, 2 * 2560 * 300)]
+    assert stage_caches(question.counted().at(2, 300)) == stage_caches(question.at(2, 300))
+    assert [(each.copies, each.exact) for each in stage_caches(question.counted().at(2, 300))] == [(5, 2 * 2560 * 300)]
 
 
 def test_replicas_with_fewer_sequences_are_counted_as_such() -> None:

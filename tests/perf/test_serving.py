@@ -106,7 +106,7 @@ def test_prefill_load_of_an_a100() -> None:
     assert round(replayed(Fleet("a100", 1, overloaded=False)).prefill_load, 2) == 0.61
 
 
-@pytest.mark.parametrize("shares", [SIMULATED, Attained()], ids=["the simulation's shares", "the default shares"])
+@pytest.mark.parametrize("attained", [SIMULATED, Attained()], ids=["the simulation's shares", "the default attained"])
 @pytest.mark.parametrize("fleet", FLEETS, ids=lambda f: f"{f.count} x {f.gpu}")
 def test_fleets_are_told_apart(fleet: Fleet, attained: Attained) -> None:
     """All 14 fleets are carried or refused as the replay shows: those overloaded queued for 6 s or longer."""

@@ -15,7 +15,7 @@ from kvcalc.core.sharding import Layout
 from kvcalc.launch.registry import all_engines
 from kvcalc.library import loader
 from kvcalc.planner import overheads
-from kvcalc.planner.replica import ExactReplica, spread
+from kvcalc.planner.replica import ExactReplica, replica_layout
 from kvcalc.views.document import _OF_A_PLAN
 
 GIB = 2**30
@@ -99,12 +99,12 @@ def test_a_latent_is_whole_on_every_rank() -> None:
     """Kimi-K2 at tp 8 keeps 70,272 B a token on each rank; decode context parallelism over 8 holds 8 times as many."""
     model = loader.load("kimi-k2")
     widths = request.ask(model).widths
-    whole = ExactReplica(spread(model, Layout(8)), widths, None)
-    assert whole.asked(1, 1) == 61 * 576 * 2 == 70_272
+    whole = ExactReplica(replica_layout(model, Layout(8)), widths, None)
+    assert whole.needed(1, 1) == 61 * 576 * 2 == 70_272
     # vLLM's log of Kimi-K2-Thinking: 46.80 GiB on each GPU, 715,072 tokens in blocks of 64
     assert whole.largest(64, 46 * GIB + 80 * GIB // 100) * 64 == 715_072
-    split = ExactReplica(spread(model, Layout(8, dcp=8)), widths, None)
-    assert split.asked(1, 8 * 64) == whole.asked(1, 64)
+    split = ExactReplica(replica_layout(model, Layout(8, dcp=8)), widths, None)
+    assert split.needed(1, 8 * 64) == whole.needed(1, 64)
     assert 715_136 * 8 == 5_721_088  # the recipe's own sum
 
 
@@ -112,7 +112,7 @@ def test_heads_are_replicated_beyond_their_number() -> None:
     """Qwen3-235B has 4 KV heads: 192,512 B a token, and at tp 8 385,024 B on all ranks together."""
     model = loader.load("qwen3-235b-a22b")
     widths = request.ask(model).widths
-    assert [tp * ExactReplica(spread(model, Layout(tp)), widths, None).asked(1, 1) for tp in (1, 4, 8)] == [
+    assert [tp * ExactReplica(replica_layout(model, Layout(tp)), widths, None).needed(1, 1) for tp in (1, 4, 8)] == [
         192_512,
         192_512,
         385_024,
@@ -211,7 +211,7 @@ def test_a_window_shares_nothing() -> None:
     """
     model = loader.load("gemma3-27b")
     widths = request.ask(model).widths
-    memory = ExactReplica(spread(model, Layout()), widths, None, shared=4_096)
+    memory = ExactReplica(replica_layout(model, Layout()), widths, None, shared=4_096)
     assert memory.shared(8_192) == 10 * 8_192 * 4_096
     assert memory.each(8_192) == 10 * 8_192 * 4_096 + 52 * 8_192 * 1_024
 
@@ -228,9 +228,9 @@ def test_overheads_are_the_engines_own() -> None:
         size = overheads.total(overheads.estimate(model, H100.memory, 2, names=engine.overheads))
         assert engine.overhead is not None
         low, high = engine.overhead
-        assert abs(size.max_sequences_low - low) < 8
-        assert abs(size.max_sequences_high - high) < 8
-        assert size.max_sequences_low < size.likely < size.max_sequences_high
+        assert abs(size.low - low) < 8
+        assert abs(size.high - high) < 8
+        assert size.low < size.likely < size.high
 
 
 def test_an_overhead_that_is_stated_has_no_range(cli: Run) -> None:

@@ -15,7 +15,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.planner.overheads import likely
 from kvcalc.planner.proposal import Proposal, propose
 from kvcalc.planner.question import Candidate, ExactBackend, PlanQuestion, Precision
-from kvcalc.planner.replica import ExactReplica, replica_layouts, spread
+from kvcalc.planner.replica import ExactReplica, replica_layout, replica_layouts
 from kvcalc.planner.search import Search
 
 MODELS = st.from_type(Model)
@@ -107,8 +107,8 @@ def test_a_replica_is_the_same_as_the_core_has_it(model: Model, tokens: int, lay
         size = measure(request)
     except KvcalcError:
         return
-    memory = ExactReplica(spread(model, layout), request.widths, request.encoder_tokens)
-    assert memory.asked(1, tokens) == memory.each(tokens) == size.rank_bytes(tokens)
+    memory = ExactReplica(replica_layout(model, layout), request.widths, request.encoder_tokens)
+    assert memory.needed(1, tokens) == memory.each(tokens) == size.rank_bytes(tokens)
     assert memory.holds(3, tokens, 3 * size.rank_bytes(tokens))
     assert not size.rank_bytes(tokens) or not memory.holds(3, tokens, 3 * size.rank_bytes(tokens) - 1)
 
@@ -118,7 +118,7 @@ def test_a_shared_prefix_never_takes_more(model: Model, tokens: int, prefix: int
     """Sequences that share tokens take no more than without, and one alone takes the same."""
     request = ask(model, context=tokens)
     alone, shared = (
-        ExactReplica(spread(model, Layout()), request.widths, request.encoder_tokens, n) for n in (0, prefix)
+        ExactReplica(replica_layout(model, Layout()), request.widths, request.encoder_tokens, n) for n in (0, prefix)
     )
-    assert shared.asked(users, tokens) <= alone.asked(users, tokens)
-    assert shared.asked(1, tokens) == alone.asked(1, tokens)
+    assert shared.needed(users, tokens) <= alone.needed(users, tokens)
+    assert shared.needed(1, tokens) == alone.needed(1, tokens)

@@ -8,7 +8,7 @@ import pytest
 from kvcalc.core.explain import cache_name
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Allocation, Charge, Question, Rule, Step, held
+from kvcalc.engines.base import Allocation, Charge, Question, Rule, Step, stage_caches
 from kvcalc.library import loader
 from kvcalc.verifying.comparing import Comparison, compare
 from kvcalc.verifying.measuring import Reading
@@ -33,7 +33,7 @@ def question(layers: str) -> Question:
 def charges(asked: Question, *amounts: Sequence[int]) -> Allocation:
     """A plan with the bytes of one copy for each group of equal caches, or of several parts of it."""
     made = []
-    for each, parts in zip(held(asked), amounts, strict=True):
+    for each, parts in zip(stage_caches(asked), amounts, strict=True):
         copies = [each.copies - len(parts) + 1] + [1] * (len(parts) - 1)
         exact = each.exact // each.copies
         for n, part in zip(copies, parts, strict=True):
@@ -136,5 +136,5 @@ def test_storage() -> None:
     """Equal tensors that keep more storage alive than was predicted are a difference, of no layer."""
     asked = question("layers: 1 full")
     plan = charges(asked, [100])._replace(values={"held_bytes_total": 150})
-    same, more = (compare(asked, plan, after_decode([KV], held)) for held in (150, 151))
+    same, more = (compare(asked, plan, after_decode([KV], stage_caches)) for stage_caches in (150, 151))
     assert (same.equal, same.layers, more.equal, more.layers) == (True, (), False, ())
