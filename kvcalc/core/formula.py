@@ -8,7 +8,7 @@ from math import lcm
 from typing import NamedTuple, TypeAlias, assert_never
 
 from kvcalc.core.dtypes import DType, packed_bytes, row_bytes
-from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared, encodes
 from kvcalc.core.units import ceil_div
 from kvcalc.errors import KvcalcError
 
@@ -22,12 +22,14 @@ __all__ = [
     "fixed",
     "has_state",
     "head_dims",
+    "kept",
     "recurrent_state",
     "size",
     "slope",
     "textbook_rate",
     "token_bytes",
     "total_rate",
+    "widened",
 ]
 
 Attending: TypeAlias = Attention | Latent | Compressed
@@ -108,7 +110,7 @@ def has_state(model: Model) -> bool:
 
 def attention_tokens(cache: Attention, tokens: int, encoder_tokens: int | None) -> int:
     """Tokens that an attention layer keeps for one sequence."""
-    match cache.reach:
+    match cache.pattern:
         case "full":
             return tokens
         # A query sees its window of W tokens (Jiang et al. 2023, arXiv 2310.06825), or those of its own chunk, which is
@@ -124,7 +126,39 @@ def attention_tokens(cache: Attention, tokens: int, encoder_tokens: int | None) 
                 raise KvcalcError("--encoder-tokens: this model's cross-attention cache depends on it; none was given")
             return length
         case _:
-            assert_never(cache.reach)
+            assert_never(cache.pattern)
+
+
+def kept(cache: Cache) -> int | None:
+    """Tokens after which a cache grows no more: 0 where it never grows, None where it grows for ever.
+
+    The one place that knows which attention patterns forget. A cache for which it is neither 0 nor None is a window.
+    """
+    match cache:
+        case Attention(pattern=pattern):
+            match pattern:
+                case "full":
+                    return None
+                case "sliding" | "chunked":
+                    assert cache.span is not None
+                    return cache.span
+                case "cross":  # the encoder's tokens are all there before the first of the sequence
+                    return 0
+                case _:
+                    assert_never(pattern)
+        case Latent() | Indexer() | Compressed():
+            return None
+        case Recurrent() | Shared():
+            return 0
+        case _:
+            assert_never(cache)
+
+
+def widened(cache: Cache) -> Cache:
+    """A window as long as the context, which is what it becomes where nothing is forgotten; others as they are."""
+    if isinstance(cache, Attention) and kept(cache):
+        return cache._replace(pattern="full", span=None)
+    return cache
 
 
 def token_bytes(cache: Cache, widths: Widths) -> Rate:
@@ -176,11 +210,8 @@ def size(cache: Cache, tokens: int, widths: Widths, encoder_tokens: int | None) 
 
 def slope(cache: Cache, tokens: int, widths: Widths) -> Rate:
     """Bytes that one more token adds at a context of `tokens`: nothing once a window or chunk is full."""
-    if isinstance(cache, Attention) and (
-        cache.reach == "cross" or (cache.reach != "full" and cache.span is not None and tokens >= cache.span)
-    ):
-        return Rate(0)
-    return token_bytes(cache, widths)
+    most = kept(cache)
+    return token_bytes(cache, widths) if most is None or tokens < most else Rate(0)
 
 
 def fixed(cache: Cache, tokens: int, widths: Widths, encoder_tokens: int | None) -> int:
@@ -195,7 +226,7 @@ def attending(layer: Layer) -> list[Attending]:
     """
     caches = [c.of if isinstance(c, Shared) else c for c in layer]
     plain: list[Attending] = [
-        c for c in caches if isinstance(c, Latent) or (isinstance(c, Attention) and c.reach != "cross" and c.kv_heads)
+        c for c in caches if isinstance(c, Latent) or (isinstance(c, Attention) and not encodes(c) and c.kv_heads)
     ]
     return plain or [c for c in caches if isinstance(c, Compressed)]
 

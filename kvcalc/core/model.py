@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, assert_never
 
 from kvcalc.core.dtypes import DType
 
@@ -24,29 +24,30 @@ __all__ = [
     "Latent",
     "Layer",
     "Model",
-    "Reach",
+    "Pattern",
     "Recurrent",
     "RecurrentKind",
     "Shared",
     "Stored",
     "attention_class",
+    "encodes",
     "kind",
 ]
 
-Reach = Literal["full", "sliding", "chunked", "cross"]
+Pattern = Literal["full", "sliding", "chunked", "cross"]
 RecurrentKind = Literal["mamba1", "mamba2", "deltanet", "kda", "shortconv", "lightning", "rglru", "rwkv", "rwkv4"]
 Kind = Literal["full", "sliding", "chunked", "latent", "indexer", "recurrent", "cross", "shared", "compressed"]
 
 
 class Attention(NamedTuple):
-    """Keys and values of `kv_heads` heads for every token in reach (MHA, GQA and MQA alike).
+    """Keys and values of `kv_heads` heads for every token of a pattern (MHA, GQA and MQA alike).
 
     `span` is the window or chunk in tokens, or the length on the encoder's side (None: the request's); None for full.
     `v_dim` 0: one vector is both key and value. `kv_heads` 0: all heads pruned, nothing kept. `rope` is the part of
     `k_dim` that carries positions, which some packed formats store apart; 0 where that is of no consequence.
     """
 
-    reach: Reach
+    pattern: Pattern
     heads: int
     kv_heads: int
     k_dim: int
@@ -185,8 +186,8 @@ class Model:
 def kind(cache: Cache) -> Kind:
     """The word for a cache in reports and JSON."""
     match cache:
-        case Attention(reach=reach):
-            return reach
+        case Attention(pattern=pattern):
+            return pattern
         case Latent():
             return "latent"
         case Indexer():
@@ -197,6 +198,25 @@ def kind(cache: Cache) -> Kind:
             return "recurrent"
         case Shared():
             return "shared"
+        case _:
+            assert_never(cache)
+
+
+def encodes(cache: Cache) -> bool:
+    """Whether a cache holds the encoder's tokens, of which no more come, and not those of the sequence."""
+    match cache:
+        case Attention(pattern=pattern):
+            match pattern:
+                case "cross":
+                    return True
+                case "full" | "sliding" | "chunked":
+                    return False
+                case _:
+                    assert_never(pattern)
+        case Latent() | Indexer() | Compressed() | Recurrent() | Shared():
+            return False
+        case _:
+            assert_never(cache)
 
 
 def attention_class(model: Model) -> str:
@@ -207,9 +227,7 @@ def attention_class(model: Model) -> str:
     if recurrent:
         return "hybrid" if attending else "ssm"
     # Self and cross attention in the same layer; Llama 3.2 Vision has layers of cross attention alone, and is not one.
-    if any(
-        {"full", "cross"} <= {c.reach for c in layer if isinstance(c, Attention)} for layer in model.distinct_layers
-    ):
+    if any({True, False} <= {encodes(c) for c in layer if isinstance(c, Attention)} for layer in model.distinct_layers):
         return "encoder-decoder"
     if any(isinstance(c, Latent) for c in attending):
         return "mla"

@@ -1,12 +1,12 @@
 """One question about a model, with every default filled in."""
 
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, assert_never
 
 from kvcalc.core import dtypes
 from kvcalc.core.dtypes import DType
 from kvcalc.core.formula import Widths
-from kvcalc.core.model import Attention, Cache, Compressed, Latent, Layer, Model, Recurrent, Shared
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared, encodes
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import ceil_div
 from kvcalc.errors import KvcalcError, shown
@@ -132,7 +132,7 @@ def _widths(model: Model, kv_dtype: str, k_dtype: str | None, v_dtype: str | Non
 
 
 def _encoder_tokens(model: Model, asked: int | None) -> int | None:
-    cross = [c for c in model.distinct_caches if isinstance(c, Attention) and c.reach == "cross"]
+    cross = [c for c in model.distinct_caches if isinstance(c, Attention) and encodes(c)]
     if not cross:
         if asked is not None:
             raise KvcalcError(f"--encoder-tokens: {model.name} has no cross-attention")
@@ -170,8 +170,10 @@ def _with_kv_heads(model: Model, kv_heads: int | Literal["all"]) -> tuple[Layer,
                 changed = change(of)
                 assert isinstance(changed, Attention | Recurrent)
                 return Shared(changed)
-            case _:
+            case Attention() | Latent() | Indexer() | Compressed() | Recurrent() | Shared():
                 return cache
+            case _:
+                assert_never(cache)
 
     changed = {layer: tuple(change(cache) for cache in layer) for layer in model.distinct_layers}
     return tuple(changed[layer] for layer in model.layers)

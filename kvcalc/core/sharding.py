@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import NamedTuple, assert_never
 
-from kvcalc.core.formula import Widths, size
+from kvcalc.core.formula import Widths, kept, size
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
 from kvcalc.core.units import ceil_div
 from kvcalc.errors import KvcalcError
@@ -79,8 +79,8 @@ def shard(cache: Cache, layout: Layout) -> Cache:
         return cache
     match cache:
         case Attention():
-            # Only full attention is split over the context: its heads are spread over tp / dcp ranks instead of tp.
-            ways = tp // layout.dcp if cache.reach == "full" else tp
+            # Only what grows for ever is split over the context: its heads are on tp / dcp ranks instead of tp.
+            ways = tp // layout.dcp if kept(cache) is None else tp
             heads = _share("query heads", cache.heads, tp, layout)
             return cache._replace(heads=heads, kv_heads=_replicated("KV heads", cache.kv_heads, ways, layout))
         # One vector serves all heads, so each rank needs the whole of it (vLLM 0.33 and SGLang 0.5.23 alike).
@@ -156,8 +156,7 @@ def rank_tokens(cache: Cache, tokens: int, dcp: int) -> int:
 
     Windows and states stay whole (vLLM 0.33: only full and latent layers hold ceil(T / dcp)).
     """
-    grows = isinstance(cache, Latent | Indexer) or (isinstance(cache, Attention) and cache.reach == "full")
-    return ceil_div(tokens, dcp) if grows else tokens
+    return ceil_div(tokens, dcp) if kept(cache) is None else tokens
 
 
 def fullest_stage(

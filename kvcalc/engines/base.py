@@ -13,6 +13,7 @@ from kvcalc.commands.start import Start
 from kvcalc.commands.versions import Version
 from kvcalc.core.card import Card
 from kvcalc.core.dtypes import DType
+from kvcalc.core.explain import cache_name
 from kvcalc.core.fitting import Allocator
 from kvcalc.core.formula import size
 from kvcalc.core.model import Cache, Model
@@ -34,9 +35,19 @@ __all__ = [
     "StageCaches",
     "Step",
     "allocator_of",
+    "no_rule",
     "reserve",
     "stage_caches",
 ]  # fmt: skip
+
+
+def no_rule(engine: str, cache: Cache, hint: str = "leave it out") -> KvcalcError:
+    """What an engine raises for a kind of cache for which it has no rule: one line with both names.
+
+    The last case of each `match` over kinds is this, so that no engine takes a kind that it does not know for full
+    attention.
+    """
+    return KvcalcError(f"--engine: {engine}'s rule for {cache_name(cache)} is not known", hint)
 
 
 class Rule(NamedTuple):

@@ -257,7 +257,7 @@ def seen(cache: Cache, index: Index | None, encoder_tokens: int | None) -> Seen:
     most = 0 if index is None else index.most
     match cache:
         case Attention():
-            return _reached(cache, most, encoder_tokens)
+            return _seen(cache, most, encoder_tokens)
         case Latent():
             return Seen("tokens", most=most)
         case Indexer():  # every key is scored
@@ -272,8 +272,8 @@ def seen(cache: Cache, index: Index | None, encoder_tokens: int | None) -> Seen:
             assert_never(cache)
 
 
-def _reached(cache: Attention, most: int, encoder_tokens: int | None) -> Seen:
-    match cache.reach:
+def _seen(cache: Attention, most: int, encoder_tokens: int | None) -> Seen:
+    match cache.pattern:
         case "full":
             return Seen("tokens", most=most)
         case "sliding":
@@ -284,7 +284,7 @@ def _reached(cache: Attention, most: int, encoder_tokens: int | None) -> Seen:
         case "cross":
             return Seen("fixed", attention_tokens(cache, 1, encoder_tokens))
         case _:
-            assert_never(cache.reach)
+            assert_never(cache.pattern)
 
 
 # FLOPs a token for each element of the state: the element decays (1), a product is formed and added (2), and the

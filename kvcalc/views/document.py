@@ -4,7 +4,7 @@ Keys never change meaning within `/1`. Integers under a key with `bytes` are byt
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from kvcalc.core.fitting import Budget, Fit
 from kvcalc.core.formula import attention_tokens, has_state, recurrent_state
@@ -112,6 +112,8 @@ def _cached_widths(cache: Attention | Latent | Compressed) -> tuple[int, ...]:
             return (rank + rope,)
         case Compressed(dim=dim):
             return (dim,)
+        case _:
+            assert_never(cache)
 
 
 def _same(values: Iterator[int]) -> int | None:
@@ -198,13 +200,9 @@ def _group(group: CacheGroup, request: Request) -> dict[str, Value]:
 
 def _cache_values(cache: Cache, request: Request) -> dict[str, Value]:
     match cache:
-        case Attention(reach=reach):
-            values: dict[str, Value] = {"kv_heads": cache.kv_heads, "k_dim": cache.k_dim, "v_dim": cache.v_dim}
-            if reach in ("sliding", "chunked"):
-                values["window"] = cache.span
-            if reach == "cross":
-                values["encoder_tokens"] = attention_tokens(cache, request.context, request.encoder_tokens)
-            return values
+        case Attention():
+            heads: dict[str, Value] = {"kv_heads": cache.kv_heads, "k_dim": cache.k_dim, "v_dim": cache.v_dim}
+            return heads | _pattern_values(cache, request)
         case Latent():
             return {"kv_heads": 1, "k_dim": cache.rank + cache.rope, "v_dim": 0, "rank": cache.rank, "rope": cache.rope}
         case Indexer():
@@ -222,6 +220,20 @@ def _cache_values(cache: Cache, request: Request) -> dict[str, Value]:
             }
         case Shared(of=of):
             return {"shares": kind(of)} | _cache_values(of, request)
+        case _:
+            assert_never(cache)
+
+
+def _pattern_values(cache: Attention, request: Request) -> dict[str, Value]:
+    match cache.pattern:
+        case "full":
+            return {}
+        case "sliding" | "chunked":
+            return {"window": cache.span}
+        case "cross":
+            return {"encoder_tokens": attention_tokens(cache, request.context, request.encoder_tokens)}
+        case _:
+            assert_never(cache.pattern)
 
 
 def _textbook(size: Size) -> Value:

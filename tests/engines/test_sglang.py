@@ -203,10 +203,10 @@ def test_cells_with_drafts_and_formats(preset: str, flags: str, options: dict[st
         ("llama3.1-8b", "--speculative-algorithm EAGLE3 --speculative-draft-model-path x/y", "layers of the draft"),
         ("llama3.1-8b", "--speculative-algorithm DFLASH", "DFLASH"),
         ("gpt-oss-20b", "--disable-radix-cache --max-running-requests 64", "--disable-radix-cache"),
-        ("deepseek-v4-flash", "", "compressed caches"),
+        ("deepseek-v4-flash", "", "sglang's rule for compressed 128:1 is not known"),
     ],
 )
-def test_rules_that_were_not_read_are_refused(preset: str, flags: str, words: str) -> None:
+def test_what_has_no_rule_is_refused(preset: str, flags: str, words: str) -> None:
     """One line that names what kvcalc cannot size."""
     with pytest.raises(KvcalcError) as refused:
         reservation(preset, "sglang", flags)

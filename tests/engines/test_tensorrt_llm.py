@@ -81,10 +81,10 @@ def test_its_share_is_of_what_the_weights_leave(capsys: pytest.CaptureFixture[st
     [
         ("llama3.1-8b", {}, "--use_kv_cache_manager_v2", "byte quotas"),
         ("gemma4-e2b", {"pp": 2}, "", "would keep no cache"),
-        ("qwen3-next-80b", {}, "", "was not read"),
+        ("qwen3-next-80b", {}, "", "tensorrt-llm's rule for deltanet state is not known"),
     ],
 )
-def test_what_was_not_read_is_refused(preset: str, options: dict[str, int], flags: str, words: str) -> None:
+def test_what_has_no_rule_is_refused(preset: str, options: dict[str, int], flags: str, words: str) -> None:
     """One line that names it."""
     with pytest.raises(KvcalcError) as refused:
         reservation(preset, "tensorrt-llm", flags, **options)

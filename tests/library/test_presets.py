@@ -118,8 +118,8 @@ def elements(model: Model) -> dict[str, int]:
     found = {"layers": len(model.layers), "unbounded": 0, "windowed": 0, "state": 0}
     for cache in model.caches():
         match cache:
-            case Attention(reach="full" | "sliding" | "chunked" as reach):
-                fate = "unbounded" if reach == "full" else "windowed"
+            case Attention(pattern="full" | "sliding" | "chunked" as pattern):
+                fate = "unbounded" if pattern == "full" else "windowed"
                 found[fate] += cache.kv_heads * (cache.k_dim + cache.v_dim)
             case Latent():
                 found["unbounded"] += cache.rank + cache.rope

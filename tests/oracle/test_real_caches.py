@@ -66,7 +66,7 @@ DEFAULTS = sorted(
 
 def contexts(model: Model) -> list[int]:
     """Contexts on both sides of each window and chunk. A prefill of one token less is compared too."""
-    spans = {each.span for each in model.distinct_caches if isinstance(each, Attention) and each.reach != "cross"}
+    spans = {each.span for each in model.distinct_caches if isinstance(each, Attention) and each.pattern != "cross"}
     return sorted({SHORT, *(span + more for span in spans if span for more in (0, 2))})
 
 

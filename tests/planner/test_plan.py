@@ -279,7 +279,7 @@ def test_no_command_for_a_model_that_the_engine_has_not(cli: Run) -> None:
     """What `kvcalc -- COMMAND` would refuse to size is not proposed, but said."""
     best = plan(cli, "deepseek-v4-pro", "--gpu", "b200", "--users", "500")["best"]
     assert best["engine_flags"]["sglang"] is None
-    assert best["engine_lacks"]["sglang"] == "sglang's own pools for compressed caches were not read"
+    assert best["engine_lacks"]["sglang"] == "sglang's rule for compressed 128:1 is not known"
     said = cli("plan", "deepseek-v4-pro", "--gpu", "b200", "--users", "500", "-f", "plain").out
     assert "sglang\tnone: sglang's own pools" in said
 

@@ -19,6 +19,7 @@ from kvcalc.core.model import (
     Latent,
     Layer,
     Model,
+    Pattern,
     Recurrent,
     RecurrentKind,
     Shared,
@@ -39,16 +40,16 @@ COMPUTE = st.sampled_from([FP32, KV["fp16"], KV["bf16"]])
 
 
 @st.composite
-def attentions(draw: DrawFn, reaches: tuple[str, ...] = ("full", "sliding", "chunked", "cross")) -> Attention:
-    reach = draw(st.sampled_from(reaches))
+def attentions(draw: DrawFn, patterns: tuple[Pattern, ...] = get_args(Pattern)) -> Attention:
+    pattern = draw(st.sampled_from(patterns))
     kv_heads = draw(FEW)
     return Attention(
-        reach,  # type: ignore[arg-type]
+        pattern,
         heads=kv_heads * draw(FEW),
         kv_heads=kv_heads,
         k_dim=draw(DIM),
         v_dim=draw(DIM | st.just(0)),
-        span=None if reach == "full" else draw(SPAN),
+        span=None if pattern == "full" else draw(SPAN),
     )
 
 

@@ -119,7 +119,7 @@ def test_gpus_for_weights_is_the_least_number(model: Model, vram: int, weights: 
 def test_nothing_limits_what_does_not_grow(model: Model, memory: int) -> None:
     """A model that keeps only windows, and no limit, has no longest context where its windows fit."""
     windows = tuple(
-        tuple(cache._replace(reach="sliding", span=9) for cache in layer if isinstance(cache, Attention))
+        tuple(cache._replace(pattern="sliding", span=9) for cache in layer if isinstance(cache, Attention))
         for layer in model.layers
     )
     flat = replace(model, layers=windows, max_context=None)

@@ -35,7 +35,7 @@ def reservation(model: Model, tokens: int, batch: int = 1, **settings: Any) -> R
 
 
 FULL = Attention("full", heads=8, kv_heads=2, k_dim=64, v_dim=64)
-SLIDING = FULL._replace(reach="sliding", span=1024)
+SLIDING = FULL._replace(pattern="sliding", span=1024)
 MODELS, TOKENS, CHUNKS = mlx_models(), st.integers(1, 20_000), st.integers(1, 3_000)
 
 

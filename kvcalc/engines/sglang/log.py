@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kvcalc.core import dtypes
-from kvcalc.core.model import Attention, Cache, Recurrent
-from kvcalc.engines.base import Allocation, Capacity, Question
+from kvcalc.core.model import Attention, Cache, Indexer, Latent, Recurrent
+from kvcalc.engines.base import Allocation, Capacity, Question, no_rule
 from kvcalc.engines.deviation import restaged
 from kvcalc.engines.log_form import (
     Expected,
@@ -122,9 +122,11 @@ def _cells(question: Question) -> list[_Cells]:
                 cells = cells._replace(
                     window_k=cells.window_k + each.copies * k, window_v=cells.window_v + each.copies * v
                 )
-            case cache:
+            case Attention() | Latent() | Indexer() as cache:
                 k, v = _token(cache, question)
                 cells = cells._replace(k=cells.k + each.copies * k, v=cells.v + each.copies * v)
+            case _:
+                raise no_rule("sglang", each.cache)
         stages[each.stage] = cells
     return stages
 

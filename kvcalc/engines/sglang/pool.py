@@ -6,6 +6,7 @@ engine counts in GiB as doubles, and so does this.
 
 from typing import NamedTuple
 
+from kvcalc.core.formula import kept
 from kvcalc.core.model import Attention, Recurrent
 from kvcalc.core.units import Fraction
 from kvcalc.engines.base import Capacity, Question
@@ -145,7 +146,7 @@ def pool_of(question: Question) -> Pool:
     if states is None and not radix and requests is not None:
         states = requests
     ratio = ratio_of(question)
-    full = any(isinstance(each.cache, Attention) and each.cache.reach == "full" for each in parts)
+    full = any(isinstance(each.cache, Attention) and kept(each.cache) is None for each in parts)
     if ratio is not None and full and not radix and integer(settings.get("max_running_requests")):
         raise KvcalcError(
             "--disable-radix-cache: with --max-running-requests SGLang sizes windows by another rule",

@@ -11,7 +11,7 @@ from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.commands.start import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.core import dtypes
 from kvcalc.core.explain import cache_name
-from kvcalc.core.formula import attention_tokens, size
+from kvcalc.core.formula import attention_tokens, kept, size
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Model, Shared
 from kvcalc.core.units import Fraction, ceil_div, parse_integer
 from kvcalc.engines.base import (
@@ -24,6 +24,7 @@ from kvcalc.engines.base import (
     Rule,
     StageCaches,
     Step,
+    no_rule,
     stage_caches,
 )
 from kvcalc.engines.overrides import parse_object
@@ -93,7 +94,7 @@ def _by_window(parts: list[StageCaches], question: Question) -> dict[int, int]:
     """Bytes a token of the layers of each window on one rank; 0 is the window of full attention."""
     windows: dict[int, int] = {}
     for each in parts:
-        window = each.cache.span or 0 if isinstance(each.cache, Attention) and each.cache.reach == "sliding" else 0
+        window = kept(each.cache) or 0
         window = 0 if window >= question.request.context else window
         windows[window] = windows.get(window, 0) + each.copies * _token_bytes(each.cache, question)
     return windows
@@ -102,14 +103,14 @@ def _by_window(parts: list[StageCaches], question: Question) -> dict[int, int]:
 def _token_bytes(cache: Cache, question: Question) -> int:
     k, v = question.request.widths[:2]
     match cache:
-        case Attention(reach="full" | "sliding", kv_heads=heads, k_dim=k_dim, v_dim=v_dim):
+        case Attention(pattern="full" | "sliding", kv_heads=heads, k_dim=k_dim, v_dim=v_dim):
             return heads * (dtypes.row_bytes(k, k_dim) + dtypes.row_bytes(v, v_dim))
         case Latent(rank=rank, rope=rope):
             return dtypes.row_bytes(k, rank + rope)
         case Indexer():
             raise KvcalcError("--engine: tensorrt-llm's factor for index keys depends on its revision", "leave it out")
         case _:
-            raise KvcalcError(f"--engine: tensorrt-llm's rule for {cache_name(cache)} was not read", "leave it out")
+            raise no_rule("tensorrt-llm", cache)
 
 
 def _needed(window: int, tokens: int, block: int) -> int:
@@ -136,9 +137,9 @@ def _log(stages: list[dict[int, int]], budget: int, block: int, length: int) -> 
     lines, tokens, taken = [], 0, 0
     for window in stages[0]:
         counts = [_blocks(budget, each[window], len(each), block) for each in stages if window in each]
-        blocks, reach = min(counts), window or length
+        blocks, span = min(counts), window or length
         lines.append(
-            f"Max KV cache blocks per sequence: {ceil_div(min(reach, length), block)} [window size={reach}], "
+            f"Max KV cache blocks per sequence: {ceil_div(min(span, length), block)} [window size={span}], "
             f"tokens per block={block}, primary blocks={blocks}, secondary blocks=0, max sequence length={length}"
         )
         tokens, taken = max(tokens, blocks * block), taken + blocks * block * stages[0][window]
@@ -150,9 +151,9 @@ def _charge(each: StageCaches, question: Question, block: int) -> Charge:
     request, ranks = question.request, question.request.layout.tp
     times = each.copies * question.sequences * ranks
     token = _token_bytes(each.cache, question)
-    kept = attention_tokens(each.cache, request.context, None) if isinstance(each.cache, Attention) else request.context
-    reserved = ceil_div(kept, block) * block
-    rule = _BLOCKS if kept == request.context else _WINDOW
+    held = attention_tokens(each.cache, request.context, None) if isinstance(each.cache, Attention) else request.context
+    reserved = ceil_div(held, block) * block
+    rule = _BLOCKS if held == request.context else _WINDOW
     local = size(each.cache, request.context, request.widths, None)
     steps = (Step(_REPLICATED, times * local), Step(rule, times * token * reserved))
     how = f"{each.copies} layers x {question.sequences:,} x {reserved:,} tokens x {token:,} B"

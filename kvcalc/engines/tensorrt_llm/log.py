@@ -7,7 +7,8 @@ that people posted, from 0.8 on.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kvcalc.core.model import Attention, Cache, Shared
+from kvcalc.core.formula import widened
+from kvcalc.core.model import Shared
 from kvcalc.core.units import Fraction, ceil_div
 from kvcalc.engines.base import Question, stage_caches
 from kvcalc.engines.log_form import (
@@ -115,14 +116,8 @@ def _tokens_bytes(question: Question) -> list[int]:
     stages = [0] * question.request.layout.pp
     for each in stage_caches(question):
         if not isinstance(each.cache, Shared):
-            stages[each.stage] += each.copies * _token_bytes(_widened(each.cache), question)
+            stages[each.stage] += each.copies * _token_bytes(widened(each.cache), question)
     return stages
-
-
-def _widened(cache: Cache) -> Cache:
-    if isinstance(cache, Attention) and cache.reach in ("sliding", "chunked"):
-        return cache._replace(reach="full", span=None)
-    return cache
 
 
 def _counted(

@@ -1,5 +1,6 @@
 """The names of transformers' own classes: a layer of a cache, and the cache."""
 
+from kvcalc.core.formula import kept
 from kvcalc.core.model import (
     Attention,
     Cache,
@@ -68,4 +69,4 @@ def _attention(cache: Attention | Latent, run: Generation, *, indexed: bool) -> 
 
 
 def _slides(cache: Cache, run: Generation) -> bool:
-    return isinstance(cache, Attention) and cache.reach in {"sliding", "chunked"} and run.windows
+    return bool(kept(cache)) and run.windows

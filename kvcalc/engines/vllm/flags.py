@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.commands.start import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.core import dtypes
-from kvcalc.core.model import Attention, Model
+from kvcalc.core.model import Model
 from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.core.weights import loaded_as_fp8
 from kvcalc.engines.base import EngineOptions, model_flag
 from kvcalc.engines.overrides import known, limit, parse_object
 from kvcalc.engines.vllm.formats import PACKED
+from kvcalc.engines.vllm.specs import shortest_window
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["FLAGS", "model_of", "options_of", "start"]
@@ -334,8 +335,8 @@ def _context(values: Mapping[str, object], program: str, model: Model) -> object
 
 def _shortest(model: Model) -> int | None:
     """The window to which a model without windows is cut."""
-    spans = [c.span for c in model.distinct_caches if isinstance(c, Attention) and c.reach == "sliding" and c.span]
-    return min([*spans, *([model.max_context] if model.max_context else [])], default=None) if spans else None
+    window = shortest_window(model)
+    return window and min(window, model.max_context or window)
 
 
 # Methods whose draft has layers of its own, which vLLM lists behind the model's: of EAGLE's kinds or of any model.
