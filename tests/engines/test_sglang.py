@@ -203,7 +203,7 @@ def test_cells_with_drafts_and_formats(preset: str, flags: str, options: dict[st
         ("llama3.1-8b", "--speculative-algorithm EAGLE3 --speculative-draft-model-path x/y", "layers of the draft"),
         ("llama3.1-8b", "--speculative-algorithm DFLASH", "DFLASH"),
         ("gpt-oss-20b", "--disable-radix-cache --max-running-requests 64", "--disable-radix-cache"),
-        ("deepseek-v4-flash", "", "sglang's rule for compressed 128:1 is not known"),
+        ("deepseek-v4-flash", "", "sglang's rule for compressed 4:1 is not known"),
     ],
 )
 def test_what_has_no_rule_is_refused(preset: str, flags: str, words: str) -> None:

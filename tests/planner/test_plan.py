@@ -281,7 +281,7 @@ def test_no_command_for_a_model_that_the_engine_has_not(cli: Run) -> None:
     assert best["engine_flags"]["sglang"] is None
     assert best["engine_lacks"]["sglang"] == "sglang's rule for compressed 128:1 is not known"
     said = cli("plan", "deepseek-v4-pro", "--gpu", "b200", "--users", "500", "-f", "plain").out
-    assert "sglang\tnone: sglang's own pools" in said
+    assert "sglang\tnone: sglang's rule for compressed 128:1 is not known" in said
 
 
 def test_a_command_has_the_share_of_the_memory_of_its_row(cli: Run) -> None:
