@@ -10,7 +10,7 @@ from kvcalc.cli.main import run
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 from kvcalc.engines.base import Question, Reservation, reserve
-from kvcalc.engines.ollama.names import preset_of
+from kvcalc.engines.ollama.model_names import preset_of
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.command import launch
 

@@ -1,7 +1,7 @@
 """How many cells a llama.cpp context has: the settings of llama_context, after all its rounding.
 
 From llama_context and llama_init_from_model in src/llama-context.cpp and llama_kv_cache_iswa in
-src/llama-kv-cache-iswa.cpp, llama.cpp 0c1e57098; older builds: `_llama_versions`.
+src/llama-kv-cache-iswa.cpp, llama.cpp 0c1e57098; older builds: `versions`.
 """
 
 from typing import NamedTuple

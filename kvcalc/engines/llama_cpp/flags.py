@@ -13,7 +13,7 @@ from kvcalc.core.model import Compressed, Latent, Model
 from kvcalc.core.units import parse_integer
 from kvcalc.engines.base import EngineOptions
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES
-from kvcalc.engines.llama_cpp.names import SWITCHES, WORDS
+from kvcalc.engines.llama_cpp.flag_names import SWITCHES, WORDS
 from kvcalc.engines.llama_cpp.versions import Version
 from kvcalc.errors import KvcalcError, shown
 

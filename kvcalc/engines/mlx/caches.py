@@ -9,7 +9,7 @@ from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Rec
 from kvcalc.engines.base import no_rule
 from kvcalc.engines.mlx.flags import Settings
 from kvcalc.engines.mlx.growth import Moment, chunked, grown, rotated
-from kvcalc.engines.mlx.models import EXACT, Family
+from kvcalc.engines.mlx.model_types import EXACT, Family
 from kvcalc.errors import KvcalcError
 
 __all__ = ["CacheRun", "Growth", "Pair", "growth_of", "pair_of", "state_bytes"]

@@ -8,11 +8,11 @@ from kvcalc.core.formula import attention_tokens, kept
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Model, Recurrent, Shared
 from kvcalc.core.units import many
 from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, StageCaches, Step, no_rule, stage_caches
-from kvcalc.engines.deviation import without_tp
 from kvcalc.engines.mlx.caches import CacheRun, Pair, growth_of, pair_of, state_bytes
 from kvcalc.engines.mlx.flags import FLAGS, Settings, options_of, settings, stored
 from kvcalc.engines.mlx.growth import moments
-from kvcalc.engines.mlx.models import EXACT, Family, family_of
+from kvcalc.engines.mlx.model_types import EXACT, Family, family_of
+from kvcalc.engines.placement import without_tp
 from kvcalc.errors import KvcalcError
 
 __all__ = ["ENGINE"]

@@ -10,7 +10,7 @@ from kvcalc.core.formula import attention_tokens, size
 from kvcalc.core.model import Attention, Recurrent
 from kvcalc.core.units import ceil_div, many
 from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, StageCaches, Step
-from kvcalc.engines.deviation import restaged
+from kvcalc.engines.placement import restaged
 from kvcalc.engines.sglang.cells import draft_layers, placed, state_bytes, token_bytes, windowed
 from kvcalc.engines.sglang.flags import FLAGS, integer, model_of, options_of, start
 from kvcalc.engines.sglang.memory import utilization

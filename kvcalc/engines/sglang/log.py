@@ -10,7 +10,6 @@ from typing import NamedTuple
 from kvcalc.core import dtypes
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Recurrent
 from kvcalc.engines.base import Allocation, Capacity, Question, no_rule
-from kvcalc.engines.deviation import restaged
 from kvcalc.engines.log_form import (
     Expected,
     LogFacts,
@@ -23,6 +22,7 @@ from kvcalc.engines.log_form import (
     line,
     plain,
 )
+from kvcalc.engines.placement import restaged
 from kvcalc.engines.sglang.cells import placed, ratio_of, state_bytes, token_bytes, windowed
 from kvcalc.engines.sglang.engine import stages_of
 

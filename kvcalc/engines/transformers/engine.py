@@ -12,10 +12,10 @@ from kvcalc.core.formula import kept, size
 from kvcalc.core.model import Attention, Compressed, Layer, Recurrent, Shared, Stored
 from kvcalc.core.units import many
 from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, Step
-from kvcalc.engines.deviation import without_tp
+from kvcalc.engines.placement import without_tp
 from kvcalc.engines.transformers.flags import FLAGS, model_of, options_of
+from kvcalc.engines.transformers.generation import Generation, run_of
 from kvcalc.engines.transformers.layers import cache_class, layer_classes
-from kvcalc.engines.transformers.run import Generation, run_of
 from kvcalc.engines.transformers.tensors import Stage, Tensor, copied, live_bytes, stages, tensor_bytes
 from kvcalc.engines.transformers.versions import VERSIONS
 

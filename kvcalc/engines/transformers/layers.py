@@ -13,7 +13,7 @@ from kvcalc.core.model import (
     Shared,
     attention_class,
 )
-from kvcalc.engines.transformers.run import Generation
+from kvcalc.engines.transformers.generation import Generation
 
 __all__ = ["cache_class", "layer_classes"]
 

@@ -7,8 +7,8 @@ from kvcalc.core.dtypes import FP32, DType, packed_bytes
 from kvcalc.core.formula import attention_tokens, kept, recurrent_state
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Recurrent, Stored
 from kvcalc.engines.base import Rule, no_rule
-from kvcalc.engines.transformers.quantised import quantised_bytes
-from kvcalc.engines.transformers.run import Generation
+from kvcalc.engines.transformers.generation import Generation
+from kvcalc.engines.transformers.quantized_cache import quantised_bytes
 from kvcalc.errors import KvcalcError
 
 __all__ = ["STATIC", "Stage", "Tensor", "copied", "live_bytes", "stages", "tensor_bytes"]

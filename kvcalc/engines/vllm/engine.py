@@ -6,7 +6,7 @@ to 0.30.0.
 
 from kvcalc.core.units import Fraction
 from kvcalc.engines.base import Allocation, Capacity, Engine, Question
-from kvcalc.engines.deviation import restaged
+from kvcalc.engines.placement import restaged
 from kvcalc.engines.vllm import flags
 from kvcalc.engines.vllm.charges import charges
 from kvcalc.engines.vllm.formats import PACKED

@@ -11,8 +11,8 @@ from kvcalc.core.model import Cache, Compressed, Indexer, Model, Recurrent, Shar
 from kvcalc.core.request import Request
 from kvcalc.engines.base import Question
 from kvcalc.engines.transformers.flags import Settings
-from kvcalc.engines.transformers.quantised import Quantised, chunks_waiting, quantised_of
-from kvcalc.engines.transformers.types import Habits, habits_of
+from kvcalc.engines.transformers.model_types import Habits, habits_of
+from kvcalc.engines.transformers.quantized_cache import Quantised, chunks_waiting, quantised_of
 from kvcalc.engines.transformers.versions import Version
 from kvcalc.errors import KvcalcError
 
