@@ -15,29 +15,22 @@ from kvcalc.core.card import Card
 from kvcalc.core.dtypes import DType
 from kvcalc.core.explain import cache_name
 from kvcalc.core.fitting import Allocator
-from kvcalc.core.formula import size
 from kvcalc.core.model import Cache, Model
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Placement
 from kvcalc.core.units import Fraction
+from kvcalc.engines.allocation import Allocation, Rule, rank_bytes
 from kvcalc.errors import KvcalcError
 
 __all__ = [
-    "Allocation",
-    "Capacity",
-    "Charge",
     "Difference",
     "Engine",
     "EngineOptions",
     "Question",
     "Reservation",
-    "Rule",
-    "StageCaches",
-    "Step",
     "allocator_of",
     "no_rule",
     "reserve",
-    "stage_caches",
 ]  # fmt: skip
 
 
@@ -48,83 +41,6 @@ def no_rule(engine: str, cache: Cache, hint: str = "leave it out") -> KvcalcErro
     attention.
     """
     return KvcalcError(f"--engine: {engine}'s rule for {cache_name(cache)} is not known", hint)
-
-
-class Rule(NamedTuple):
-    """Why an engine takes another number of bytes, in a few words, and where the rule was read."""
-
-    why: str
-    source: str
-
-
-class Step(NamedTuple):
-    """The bytes of a cache once `rule` and all before it hold."""
-
-    rule: Rule
-    bytes: int
-
-
-class Charge(NamedTuple):
-    """What an engine allocates for `copies` equal caches of one stage, for all sequences of one replica.
-
-    `exact` is what they need; `steps` lead from there to what is allocated. `parts` add up to that, under the names
-    that JSON gives them (`k_bytes`, `state_bytes`). `how` is the sum in numbers. Bytes are those of all `ranks`.
-    """
-
-    name: str
-    copies: int
-    exact: int
-    steps: tuple[Step, ...]
-    parts: tuple[tuple[str, int], ...]
-    how: str
-    stage: int = 0
-    ranks: int = 1
-
-    @property
-    def bytes(self) -> int:
-        return self.steps[-1].bytes if self.steps else self.exact
-
-
-class Capacity(NamedTuple):
-    """What a pool engine counts for a budget, and the lines in which it says so. `values` are further keys of JSON."""
-
-    tokens: int
-    concurrency: float | None = None
-    values: Mapping[str, "int | str | bool | None"] = {}
-    log: tuple[str, ...] = ()
-
-
-class Allocation(NamedTuple):
-    """The reservation of one replica. It depends on no budget.
-
-    `capacity`, of engines with one pool for all sequences, takes the bytes that each GPU has for the cache; `holds`
-    says whether such a budget is enough for what was asked, where that is more than a comparison of bytes.
-    `peak` are bytes of the fullest GPU that are held for a while, where those are more than in the end, and must fit.
-    `most_sequences` is what one instance takes, and `most_tokens` what each of them may have, where that depends on
-    the model or on flags. `values` are the engine's
-    own keys of JSON, `facts` what was assumed or follows from flags, in words for people, `log` the lines in which the
-    engine reports these numbers.
-    """
-
-    charges: tuple[Charge, ...]
-    values: Mapping[str, "int | str | bool | None"] = {}
-    facts: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    log: tuple[str, ...] = ()
-    capacity: Callable[[int], Capacity] | None = None
-    holds: Callable[[int], bool] | None = None
-    peak: int = 0
-    most_sequences: int | None = None
-    most_tokens: int | None = None
-
-    @property
-    def needed(self) -> int:
-        """Bytes that the fullest GPU must have."""
-        return max(rank_bytes(self), self.peak)
-
-    def fits(self, budget: int) -> bool:
-        """Whether a budget for each GPU is enough."""
-        return self.needed <= budget if self.holds is None else self.holds(budget)
 
 
 PlacedCaches: TypeAlias = tuple[int, Cache, Cache, int]  # stage, one rank's part of a cache, the whole cache, copies
@@ -146,7 +62,17 @@ class Question(NamedTuple):
 
     def counted(self) -> "Question":
         """The same question, whose equal caches need not be counted again for another number of tokens."""
-        return self._replace(groups=_groups(self), kept={})
+        return self._replace(groups=self.placed(), kept={})
+
+    def placed(self) -> tuple[PlacedCaches, ...]:
+        """The caches of one replica, equal ones together, in order of first occurrence."""
+        if self.groups:
+            return self.groups
+        counts: Counter[tuple[int, Cache, Cache]] = Counter()
+        for placed, layer in zip(self.placement.layers, self.request.model.layers, strict=True):
+            for cache, whole in zip(placed.caches, layer, strict=True):
+                counts[placed.stage, cache, whole] += 1
+        return tuple((*key, copies) for key, copies in counts.items())
 
     @property
     def sequences(self) -> int:
@@ -254,39 +180,6 @@ class Engine(NamedTuple):
     pooled: bool = True
 
 
-class StageCaches(NamedTuple):
-    """`copies` equal caches of one stage. `cache` is one rank's part of `whole`; `exact`: bytes of all sequences."""
-
-    stage: int
-    cache: Cache
-    whole: Cache
-    copies: int
-    exact: int
-
-
-def stage_caches(question: Question) -> list[StageCaches]:
-    """The caches of one replica, equal ones together, in order of first occurrence."""
-    request = question.request
-    return [
-        StageCaches(
-            stage,
-            cache,
-            whole,
-            copies,
-            copies * question.sequences * size(whole, request.context, request.widths, request.encoder_tokens),
-        )
-        for stage, cache, whole, copies in question.groups or _groups(question)
-    ]
-
-
-def _groups(question: Question) -> tuple[PlacedCaches, ...]:
-    counts: Counter[tuple[int, Cache, Cache]] = Counter()
-    for placed, layer in zip(question.placement.layers, question.request.model.layers, strict=True):
-        for cache, whole in zip(placed.caches, layer, strict=True):
-            counts[placed.stage, cache, whole] += 1
-    return tuple((*key, copies) for key, copies in counts.items())
-
-
 class Difference(NamedTuple):
     """Bytes that one rule adds to the exact size, or takes off."""
 
@@ -351,14 +244,6 @@ def allocator_of(reservation: Reservation) -> Allocator:
         None if capacity is None else lambda free: capacity(free).tokens,
         allocation.most_tokens,
     )
-
-
-def rank_bytes(allocation: Allocation) -> int:
-    """Bytes of a plan on the fullest of its GPUs."""
-    stages: Counter[int] = Counter()
-    for charge in allocation.charges:
-        stages[charge.stage] += charge.bytes // charge.ranks
-    return max(stages.values(), default=0)
 
 
 def _check_formats(engine: Engine, question: Question) -> None:

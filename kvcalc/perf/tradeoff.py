@@ -12,7 +12,8 @@ from kvcalc.core.formula import size, token_bytes
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared, encodes
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout, shard
-from kvcalc.perf.flops import Flops, Index, Seen, Term, index_of, seen
+from kvcalc.perf.entries import Seen
+from kvcalc.perf.flops import Flops, Index, Term, index_of, seen
 from kvcalc.perf.links import LINKS, Link
 from kvcalc.perf.roofline import Attained
 

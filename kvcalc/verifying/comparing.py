@@ -6,7 +6,9 @@ from typing import NamedTuple, assert_never
 
 from kvcalc.core.explain import cache_name
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared, encodes
-from kvcalc.engines.base import Allocation, Question, stage_caches
+from kvcalc.engines.allocation import Allocation
+from kvcalc.engines.base import Question
+from kvcalc.engines.stages import stage_caches
 from kvcalc.verifying.measuring import Reading
 
 __all__ = ["ComparedLayer", "Comparison", "compare"]

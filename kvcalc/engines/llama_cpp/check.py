@@ -5,11 +5,12 @@ from typing import NamedTuple
 
 from kvcalc.core.formula import kept
 from kvcalc.core.model import Latent, Recurrent
-from kvcalc.engines.base import Question, stage_caches
+from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp.caches import compressed_cells, keep
 from kvcalc.engines.llama_cpp.context import Context, context_of
 from kvcalc.engines.llama_cpp.versions import VERSIONS, Version
 from kvcalc.engines.log_form import MIB, Expected, MatchedLine, Printed, StartLog, Variation, plain
+from kvcalc.engines.stages import stage_caches
 
 __all__ = ["expect", "rows", "rules_of", "variations"]
 

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kvcalc.core.model import Attention, Indexer, Latent
-from kvcalc.engines.base import Allocation, Engine, Question, StageCaches, stage_caches
+from kvcalc.engines.allocation import Allocation
+from kvcalc.engines.base import Engine, Question
 from kvcalc.engines.llama_cpp.archs import DRAFTS_CACHED
 from kvcalc.engines.llama_cpp.caches import DRAFT_CONTEXT, DRAFT_LAYERS, Kept, keep
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES, Context, context_of
@@ -13,6 +14,7 @@ from kvcalc.engines.llama_cpp.lines import log_lines
 from kvcalc.engines.llama_cpp.start import start
 from kvcalc.engines.llama_cpp.versions import VERSIONS
 from kvcalc.engines.placement import restaged, without_tp
+from kvcalc.engines.stages import StageCaches, stage_caches
 
 __all__ = ["ENGINE", "allocate"]
 

@@ -1,30 +1,24 @@
 """MLX-LM: arrays that grow as tokens come. Rules were read in mlx-lm 0.32.2, and run there on a CPU."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import attention_tokens, kept
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Model, Recurrent, Shared
 from kvcalc.core.units import many
-from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, StageCaches, Step, no_rule, stage_caches
+from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
+from kvcalc.engines.base import Engine, Question, no_rule
 from kvcalc.engines.mlx.caches import CacheRun, Pair, growth_of, pair_of, state_bytes
 from kvcalc.engines.mlx.flags import FLAGS, Settings, options_of, settings, stored
 from kvcalc.engines.mlx.growth import moments
 from kvcalc.engines.mlx.model_types import EXACT, Family, family_of
+from kvcalc.engines.mlx.versions import VERSIONS
 from kvcalc.engines.placement import without_tp
+from kvcalc.engines.stages import StageCaches, stage_caches
 from kvcalc.errors import KvcalcError
 
 __all__ = ["ENGINE"]
 
-
-class Version(NamedTuple):
-    """mlx-lm has one version whose rules were read."""
-
-    name: str
-
-
-VERSIONS = (Version("0.32.2"),)
 
 _CACHE = "mlx-lm 0.32.2, models/cache.py: "
 _DTYPE = Rule("in the model's dtype", _CACHE + "arrays take the dtype of the keys and values that are written")

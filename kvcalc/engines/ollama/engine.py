@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from kvcalc.core.dtypes import KV
-from kvcalc.engines.base import Allocation, Engine, Question
+from kvcalc.engines.allocation import Allocation
+from kvcalc.engines.base import Engine, Question
 from kvcalc.engines.llama_cpp import engine as llama_cpp
 from kvcalc.engines.llama_cpp.archs import arch_of
 from kvcalc.engines.ollama.flags import FLAGS, model_of, options_of, stored

@@ -12,8 +12,10 @@ from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import kept
 from kvcalc.core.model import Attention, Shared
 from kvcalc.core.units import ceil_div, many
-from kvcalc.engines.base import Allocation, Charge, Question, Rule, StageCaches, Step, stage_caches
+from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
+from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp.archs import arch_of
+from kvcalc.engines.stages import StageCaches, stage_caches
 from kvcalc.errors import KvcalcError
 
 __all__ = ["plan_of_its_own"]

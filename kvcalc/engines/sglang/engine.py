@@ -3,30 +3,24 @@
 Source: SGLang 0.5.23, `srt/model_executor/pool_configurator.py` and `srt/mem_cache/kv_cache_configurator.py`.
 """
 
-from typing import NamedTuple
-
 from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import attention_tokens, size
 from kvcalc.core.model import Attention, Recurrent
 from kvcalc.core.units import ceil_div, many
-from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, StageCaches, Step
+from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
+from kvcalc.engines.base import Engine, Question
 from kvcalc.engines.placement import restaged
 from kvcalc.engines.sglang.cells import draft_layers, placed, state_bytes, token_bytes, windowed
-from kvcalc.engines.sglang.flags import FLAGS, integer, model_of, options_of, start
+from kvcalc.engines.sglang.flags import FLAGS, integer, model_of, options_of
 from kvcalc.engines.sglang.memory import utilization
 from kvcalc.engines.sglang.pool import Pool, pool_of
+from kvcalc.engines.sglang.start import start
+from kvcalc.engines.sglang.versions import VERSIONS
+from kvcalc.engines.stages import StageCaches
 from kvcalc.errors import KvcalcError
 
 __all__ = ["ENGINE", "stages_of"]
 
-
-class Version(NamedTuple):
-    """A row of constants: the default of --mem-fraction-static is computed as 0.5.23 does."""
-
-    name: str
-
-
-VERSIONS = (Version("0.5.23"),)
 
 _REPLICATED = Rule(
     "heads and latents that every rank holds", "max(1, heads // tp) on a rank; a latent is whole on each"

@@ -11,7 +11,8 @@ from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import kept, size
 from kvcalc.core.model import Attention, Compressed, Layer, Recurrent, Shared, Stored
 from kvcalc.core.units import many
-from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, Step
+from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
+from kvcalc.engines.base import Engine, Question
 from kvcalc.engines.placement import without_tp
 from kvcalc.engines.transformers.flags import FLAGS, model_of, options_of
 from kvcalc.engines.transformers.generation import Generation, run_of

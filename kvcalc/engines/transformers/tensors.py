@@ -6,7 +6,8 @@ from typing import NamedTuple, TypeAlias, assert_never
 from kvcalc.core.dtypes import FP32, DType, packed_bytes
 from kvcalc.core.formula import attention_tokens, kept, recurrent_state
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Recurrent, Stored
-from kvcalc.engines.base import Rule, no_rule
+from kvcalc.engines.allocation import Rule
+from kvcalc.engines.base import no_rule
 from kvcalc.engines.transformers.generation import Generation
 from kvcalc.engines.transformers.quantized_cache import quantised_bytes
 from kvcalc.errors import KvcalcError

@@ -5,13 +5,15 @@ to 0.30.0.
 """
 
 from kvcalc.core.units import Fraction
-from kvcalc.engines.base import Allocation, Capacity, Engine, Question
+from kvcalc.engines.allocation import Allocation, Capacity
+from kvcalc.engines.base import Engine, Question
 from kvcalc.engines.placement import restaged
-from kvcalc.engines.vllm import flags
 from kvcalc.engines.vllm.charges import charges
+from kvcalc.engines.vllm.flags import FLAGS, model_of, options_of
 from kvcalc.engines.vllm.formats import PACKED
 from kvcalc.engines.vllm.layout import Laid, lay, longest, stages_of
 from kvcalc.engines.vllm.settings import assumed
+from kvcalc.engines.vllm.start import start
 from kvcalc.engines.vllm.versions import VERSIONS, Version, dropped, log
 from kvcalc.errors import KvcalcError
 
@@ -95,9 +97,9 @@ ENGINE = Engine(
     VERSIONS,
     allocate,
     ("fp16", "bf16", "fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4"),  # CacheDType of config/cache.py, and those of its own
-    flags.FLAGS,
-    flags.options_of,
-    flags.model_of,
+    FLAGS,
+    options_of,
+    model_of,
     utilization=utilization,
     packed=PACKED,
     newest=VERSIONS[-1].name,
@@ -106,6 +108,6 @@ ENGINE = Engine(
     vendors=("NVIDIA", "AMD", "Intel"),
     one_format=True,
     block="block_size",
-    start=flags.start,
+    start=start,
     replicates=True,
 )
