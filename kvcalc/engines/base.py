@@ -6,7 +6,7 @@ sums over layers, stages and replicas, and the differences by rule, are made her
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from kvcalc.commands.flags import Flags, FlagValues
 from kvcalc.commands.start import Start
@@ -43,13 +43,15 @@ def no_rule(engine: str, cache: Cache, hint: str = "leave it out") -> KvcalcErro
     return KvcalcError(f"--engine: {engine}'s rule for {cache_name(cache)} is not known", hint)
 
 
+Value = TypeVar("Value")
+
 PlacedCaches: TypeAlias = tuple[int, Cache, Cache, int]  # stage, one rank's part of a cache, the whole cache, copies
 
 
 class Question(NamedTuple):
     """A request put to one version of an engine. `knobs` are its own settings, from flags; what is not there has its
     default. `groups`: equal caches, where they were counted already. `card`: what it runs on, where named.
-    `kept`: where an engine may leave what depends on neither batch nor context, since a fit asks some eighty times.
+    `found`: where `once` leaves what depends on neither batch nor context, since a fit asks some eighty times.
     """
 
     request: Request
@@ -58,11 +60,11 @@ class Question(NamedTuple):
     settings: Mapping[str, object] = {}
     groups: tuple[PlacedCaches, ...] = ()
     card: Card | None = None
-    kept: dict[str, Any] | None = None
+    found: dict[str, tuple[object, Any]] | None = None
 
     def counted(self) -> "Question":
         """The same question, whose equal caches need not be counted again for another number of tokens."""
-        return self._replace(groups=self.placed(), kept={})
+        return self._replace(groups=self.placed(), found={})
 
     def placed(self) -> tuple[PlacedCaches, ...]:
         """The caches of one replica, equal ones together, in order of first occurrence."""
@@ -73,6 +75,20 @@ class Question(NamedTuple):
             for cache, whole in zip(placed.caches, layer, strict=True):
                 counts[placed.stage, cache, whole] += 1
         return tuple((*key, copies) for key, copies in counts.items())
+
+    def once(self, name: str, make: Callable[[], Value]) -> Value:
+        """What `make` finds, which must depend on neither batch nor context: worked out once for a counted question.
+
+        The same question with another version, card or setting has values of its own.
+        """
+        if self.found is None:
+            return make()
+        fixed = self._replace(request=self.request._replace(batch=1, context=1), found=None)
+        before = self.found.get(name)
+        if before is None or before[0] != fixed:
+            self.found[name] = before = fixed, make()
+        value: Value = before[1]
+        return value
 
     @property
     def sequences(self) -> int:

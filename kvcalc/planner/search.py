@@ -18,6 +18,7 @@ from kvcalc.perf.demand import demand_of, machine_of
 from kvcalc.perf.load import Load, Replica, replicas, serve
 from kvcalc.perf.roofline import Demand
 from kvcalc.perf.workload import Lengths, safe_batch
+from kvcalc.planner.memo import Memo
 from kvcalc.planner.overheads import Overhead, estimate, given, total
 from kvcalc.planner.question import Backend, Candidate, ParallelConfig, PlanQuestion, Precision, ReplicaMemory
 
@@ -83,8 +84,8 @@ class Search:
     def __init__(self, question: PlanQuestion, backend: Backend) -> None:
         self.question, self.backend = question, backend
         self.trouble: dict[tuple[str, str, str], str] = {}  # by card and formats
-        self._lines: dict[tuple[int, bool], tuple[Overhead, ...]] = {}
-        self._demands: dict[int, Demand] = {}
+        self._lines = Memo[tuple[Overhead, ...]]()
+        self._demands = Memo[Demand]()
 
     def cheapest(self, candidate: Candidate, configs: Sequence[ParallelConfig]) -> list[Deployment]:
         """Every way, of those in one choice of formats, that needs the fewest of a card; none where it cannot be."""
@@ -115,16 +116,12 @@ class Search:
 
     def lines(self, card: Card, config: ParallelConfig) -> tuple[Overhead, ...]:
         """The overheads of one GPU."""
-        key = card.memory, config.ranks > 1
-        kept = self._lines.get(key)
-        if kept is None:
-            question, facts = self.question, config.precision.request.facts
-            if question.overhead is not None:
-                kept = (given("overhead", question.overhead),)
-            else:
-                kept = estimate(facts, card.memory, config.ranks, names=self.backend.lines, stated=question.stated)
-            self._lines[key] = kept
-        return kept
+        question, facts = self.question, config.precision.request.facts
+        if question.overhead is not None:
+            return (given("overhead", question.overhead),)
+        by = card.memory, config.ranks
+        names, stated = self.backend.lines, question.stated
+        return self._lines.get(facts, by, lambda: estimate(facts, *by, names=names, stated=stated))
 
     def free(self, card: Card, config: ParallelConfig, overhead: int | None = None) -> int:
         """Bytes for the cache on each GPU: with the likely overheads, or with others."""
@@ -180,13 +177,10 @@ class Search:
         return serve(server, question.lengths, rate=rate, users=users, attained=question.attained)
 
     def _demand(self, precision: Precision) -> Demand:
-        kept = self._demands.get(precision.whole.bytes)
-        if kept is None:
-            assert self.question.lengths is not None
-            request = precision.request
-            kept = demand_of(request.model, self.question.lengths, precision.whole.bytes, request.encoder_tokens)
-            self._demands[precision.whole.bytes] = kept
-        return kept
+        request, lengths = precision.request, self.question.lengths
+        assert lengths is not None
+        by = precision.whole.bytes, request.encoder_tokens
+        return self._demands.get(request.model, by, lambda: demand_of(request.model, lengths, *by))
 
     def _found(self, candidate: Candidate, config: ParallelConfig, dp: int) -> Deployment:
         free, memory = self.free(candidate.card, config), self.backend.replica_memory(config, candidate.card)

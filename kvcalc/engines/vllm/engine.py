@@ -24,19 +24,14 @@ def allocate(question: Question) -> Allocation:
     """vLLM's reservation. The budget comes in by the plan's `capacity` alone."""
     version = question.version
     assert isinstance(version, Version)
-    kept = {} if question.kept is None else question.kept
-    if "laid" not in kept:
-        kept["laid"] = lay(restaged(question, stages_of(question)), version)
-    laid = kept["laid"]
+    laid = question.once("laid", lambda: lay(restaged(question, stages_of(question)), version))
     settings = laid.settings
     tokens = question.request.context
-    per_sequence, window = laid.per_sequence(tokens), longest(question)
-    cut = window is not None and tokens > window
-    if cut and "asked" not in kept:
+    per_sequence, most = laid.per_sequence(tokens), longest(question)
+    if most is not None and tokens > most:
         raise KvcalcError(
-            f"--disable-sliding-window: vllm cuts the length to the window of {window:,} tokens", f"--context {window}"
+            f"--disable-sliding-window: vllm cuts the length to the window of {most:,} tokens", f"--context {most}"
         )
-    kept["asked"] = True
 
     def blocks_in(budget: int) -> int:
         given = question.settings.get("num_gpu_blocks")
@@ -56,7 +51,7 @@ def allocate(question: Question) -> Allocation:
 
     def holds(budget: int) -> bool:
         # One block is the null block, which no sequence can use.
-        return not cut and blocks_in(budget) - 1 >= question.sequences * per_sequence
+        return blocks_in(budget) - 1 >= question.sequences * per_sequence
 
     return Allocation(
         tuple(charges(question, laid)),
@@ -70,6 +65,7 @@ def allocate(question: Question) -> Allocation:
         warnings=dropped(version, question.request.model.model_type),
         capacity=capacity,
         holds=holds,
+        most_tokens=most,
     )
 
 
