@@ -16,7 +16,8 @@ from kvcalc.views.document import Value
 
 if TYPE_CHECKING:
     from kvcalc.core.model import Model
-    from kvcalc.engines.base import Engine, EngineOptions, Question, Reservation
+    from kvcalc.engines.base import Engine, Question, Reservation
+    from kvcalc.engines.options import EngineOptions
     from kvcalc.launch.command import Launch
     from kvcalc.views.report import EnginePart
 

@@ -14,7 +14,14 @@ __all__ = ["Term", "cache_name", "terms"]
 
 
 class Term(NamedTuple):
-    """One line of the sum. `bytes` is its result."""
+    """One line of the sum.
+
+    Attributes:
+        name: What the line is about: a cache, the batch, a limit.
+        sum: The product of its numbers in words: `32 layers x 4,096 tokens x 2 x 8 KV heads x 128 x 2 B`.
+        bytes: Its result in bytes.
+        source: The rule in a few words, and the paper or file that it is from.
+    """
 
     name: str
     sum: str

@@ -36,7 +36,14 @@ Attending: TypeAlias = Attention | Latent | Compressed
 
 
 class Widths(NamedTuple):
-    """The formats in force: keys, values, convolution columns (the model's dtype) and recurrent state."""
+    """The formats in force.
+
+    Attributes:
+        k: Format of keys, and of what is key and value in one.
+        v: Format of values.
+        conv: Format of a convolution's columns: the model's dtype.
+        state: Format of recurrent states.
+    """
 
     k: DType
     v: DType
@@ -45,7 +52,12 @@ class Widths(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """`bytes` added for every `tokens` tokens: exact, since a compressed cache adds nothing for single tokens."""
+    """Bytes added for every few tokens: exact, since a compressed cache adds nothing for single tokens.
+
+    Attributes:
+        bytes: What is added.
+        tokens: For how many tokens together.
+    """
 
     bytes: int
     tokens: int = 1
@@ -66,7 +78,13 @@ def total_rate(rates: list[Rate]) -> Rate:
 
 
 class State(NamedTuple):
-    """A recurrent layer's memory for one sequence, in elements: `columns` x `conv_width`, and `state`."""
+    """A recurrent layer's memory for one sequence, in elements: `columns` x `conv_width` + `state`.
+
+    Attributes:
+        conv_width: Elements of one input of the convolution.
+        columns: Inputs that the convolution keeps.
+        state: Elements of the recurrent state.
+    """
 
     conv_width: int
     columns: int
@@ -109,7 +127,10 @@ def has_state(model: Model) -> bool:
 
 
 def attention_tokens(cache: Attention, tokens: int, encoder_tokens: int | None) -> int:
-    """Tokens that an attention layer keeps for one sequence."""
+    """Tokens that an attention layer keeps for one sequence of `tokens`.
+
+    Raises KvcalcError for cross-attention whose length neither the request nor the model says.
+    """
     match cache.pattern:
         case "full":
             return tokens
@@ -162,7 +183,10 @@ def widened(cache: Cache) -> Cache:
 
 
 def token_bytes(cache: Cache, widths: Widths) -> Rate:
-    """Bytes a token while the cache grows; for a cross cache, bytes an encoder token; nothing for a state."""
+    """Bytes a token while the cache grows; for a cross cache, bytes an encoder token; nothing for a state.
+
+    Raises KvcalcError where a row does not fill the blocks of its format.
+    """
     match cache:
         # K and V of each KV head: Shazeer 2019 (arXiv 1911.02150) for one head, Ainslie et al. 2023 (arXiv 2305.13245)
         # for groups. Query heads do not enter.
@@ -189,7 +213,11 @@ def token_bytes(cache: Cache, widths: Widths) -> Rate:
 
 
 def size(cache: Cache, tokens: int, widths: Widths, encoder_tokens: int | None) -> int:
-    """Bytes that one cache of one layer holds for one sequence of `tokens` tokens."""
+    """Bytes that one cache of one layer holds for one sequence of `tokens` tokens.
+
+    `encoder_tokens`: the length of cross-attention, None for the model's own. Raises KvcalcError as `attention_tokens`
+    and `token_bytes` do.
+    """
     match cache:
         case Attention():
             return attention_tokens(cache, tokens, encoder_tokens) * token_bytes(cache, widths).bytes

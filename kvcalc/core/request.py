@@ -17,10 +17,21 @@ DEFAULT_CONTEXT = 4096  # or the model's limit, if smaller
 
 
 class Request(NamedTuple):
-    """A resolved question. `facts` is the model as it was loaded, `model` the same with any `kv_heads` applied.
+    """A resolved question: every default is filled in.
 
-    `encoder_tokens` is None where the model has no cross-attention. `auto`: the formats of keys and of values were left
-    to the model, so that an engine may have its own default.
+    Attributes:
+        facts: The model as it was loaded.
+        model: The same with any `kv_heads` applied.
+        context: Tokens in each sequence.
+        batch: Sequences held at the same time, over all replicas.
+        widths: The formats in force.
+        encoder_tokens: Tokens on the encoder's side, None where the model has no cross-attention or its layers have
+            each their own length.
+        kv_heads: The number of cached heads that was asked for in place of the model's; `all` for every query head.
+        layout: The parallel configuration.
+        unused: Options that were given and change nothing.
+        auto: Whether the formats of keys and of values were left to the model, so that an engine may have its own
+            default.
     """
 
     facts: Model
@@ -31,7 +42,7 @@ class Request(NamedTuple):
     encoder_tokens: int | None
     kv_heads: int | Literal["all"] | None
     layout: Layout
-    unused: tuple[str, ...] = ()  # options that were given and change nothing
+    unused: tuple[str, ...] = ()
     auto: tuple[bool, bool] = (True, True)
 
     @property

@@ -23,7 +23,14 @@ __all__ = [
 
 
 class Layout(NamedTuple):
-    """How a model is spread over tp x pp x dp GPUs; dcp divides tp and adds none."""
+    """A parallel configuration: how a model is spread over tp x pp x dp GPUs.
+
+    Attributes:
+        tp: Ranks of tensor parallelism, which split heads.
+        pp: Stages of pipeline parallelism, which split layers.
+        dp: Replicas of data parallelism, which split the batch.
+        dcp: Ranks of decode context parallelism, which split tokens; they are ranks of tp, and add no GPUs.
+    """
 
     tp: int = 1
     pp: int = 1
@@ -36,7 +43,13 @@ class Layout(NamedTuple):
 
 
 class PlacedLayer(NamedTuple):
-    """A layer as one rank holds it."""
+    """A layer as one rank holds it.
+
+    Attributes:
+        position: The layer's number in the model, from 0.
+        stage: The pipeline stage that has it, from 0.
+        caches: One rank's part of its caches, in the layer's order.
+    """
 
     position: int
     stage: int
@@ -44,7 +57,13 @@ class PlacedLayer(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """All layers in order, rank-local: one list with stages marked, because engines group over the whole model."""
+    """A model as it is spread over one replica.
+
+    Attributes:
+        layers: All layers in order, rank-local: one list with stages marked, because engines group over the whole
+            model.
+        layout: The parallel configuration.
+    """
 
     layers: tuple[PlacedLayer, ...]
     layout: Layout
@@ -73,7 +92,10 @@ def place(model: Model, layout: Layout) -> Placement:
 
 
 def shard(cache: Cache, layout: Layout) -> Cache:
-    """One rank's part of a cache, in heads; how many tokens of it a rank holds is `rank_tokens`' matter."""
+    """One rank's part of a cache, in heads; how many tokens of it a rank holds is `rank_tokens`' matter.
+
+    Raises KvcalcError where tp does not map onto its heads, or where no engine's rule for the split is known.
+    """
     tp = layout.tp
     if layout == Layout():
         return cache

@@ -8,24 +8,41 @@ __all__ = ["Allocation", "Capacity", "Charge", "Rule", "Step", "rank_bytes"]
 
 
 class Rule(NamedTuple):
-    """Why an engine takes another number of bytes, in a few words, and where the rule was read."""
+    """Why an engine takes another number of bytes.
+
+    Attributes:
+        why: The reason in a few words.
+        source: The file or pull request that the rule is from.
+    """
 
     why: str
     source: str
 
 
 class Step(NamedTuple):
-    """The bytes of a cache once `rule` and all before it hold."""
+    """The bytes of a cache once a rule and all before it hold.
+
+    Attributes:
+        rule: The rule.
+        bytes: Bytes of all copies, sequences of one replica and ranks.
+    """
 
     rule: Rule
     bytes: int
 
 
 class Charge(NamedTuple):
-    """What an engine allocates for `copies` equal caches of one stage, for all sequences of one replica.
+    """What an engine allocates for equal caches of one stage, for all sequences of one replica.
 
-    `exact` is what they need; `steps` lead from there to what is allocated. `parts` add up to that, under the names
-    that JSON gives them (`k_bytes`, `state_bytes`). `how` is the sum in numbers. Bytes are those of all `ranks`.
+    Attributes:
+        name: The cache in words.
+        copies: How many equal caches there are.
+        exact: Bytes that they need.
+        steps: The rules that lead from there to what is allocated.
+        parts: Bytes that add up to what is allocated, by the names that JSON gives them (`k_bytes`, `state_bytes`).
+        how: The sum in numbers.
+        stage: The pipeline stage that has them.
+        ranks: The ranks of tp over which all these bytes are spread.
     """
 
     name: str
@@ -39,11 +56,19 @@ class Charge(NamedTuple):
 
     @property
     def bytes(self) -> int:
+        """What is allocated."""
         return self.steps[-1].bytes if self.steps else self.exact
 
 
 class Capacity(NamedTuple):
-    """What a pool engine counts for a budget, and the lines in which it says so. `values` are further keys of JSON."""
+    """What an engine with one pool counts for a budget.
+
+    Attributes:
+        tokens: Tokens of the pool.
+        concurrency: Sequences of the asked length that it holds; None where the engine does not say.
+        values: Further keys of JSON.
+        log: The lines in which the engine says so.
+    """
 
     tokens: int
     concurrency: float | None = None
@@ -54,13 +79,18 @@ class Capacity(NamedTuple):
 class Allocation(NamedTuple):
     """The reservation of one replica. It depends on no budget.
 
-    `capacity`, of engines with one pool for all sequences, takes the bytes that each GPU has for the cache; `holds`
-    says whether such a budget is enough for what was asked, where that is more than a comparison of bytes.
-    `peak` are bytes of the fullest GPU that are held for a while, where those are more than in the end, and must fit.
-    `most_sequences` is what one instance takes, and `most_tokens` what each of them may have, where that depends on
-    the model or on flags. `values` are the engine's
-    own keys of JSON, `facts` what was assumed or follows from flags, in words for people, `log` the lines in which the
-    engine reports these numbers.
+    Attributes:
+        charges: What is allocated, cache by cache.
+        values: The engine's own keys of JSON.
+        facts: What was assumed or follows from flags, in words for people.
+        warnings: What the asker should know.
+        log: The lines in which the engine reports these numbers.
+        capacity: Of engines with one pool for all sequences: what they count for the bytes that each GPU has for the
+            cache.
+        holds: Whether so many bytes on each GPU are enough for what was asked, where that is more than a comparison.
+        peak: Bytes of the fullest GPU that are held for a while and must fit; 0 where none are more than in the end.
+        most_sequences: Sequences that one instance takes, where that depends on the model or on flags.
+        most_tokens: Tokens that each of them may have, where that does.
     """
 
     charges: tuple[Charge, ...]

@@ -1,7 +1,7 @@
 """What an engine reserves for a question, as a chain of rules from the exact size to the engine's own.
 
-An engine is one module of `kvcalc.engines` with a value ENGINE. It states its rules for each cache and nothing else:
-sums over layers, stages and replicas, and the differences by rule, are made here once for all of them.
+An engine is a folder of `kvcalc.engines` with a value ENGINE in `engine.py`. It states its rules for each cache and
+nothing else: sums over layers, stages and replicas, and the differences by rule, are made here once for all of them.
 """
 
 from collections import Counter
@@ -12,7 +12,6 @@ from kvcalc.commands.flags import Flags, FlagValues
 from kvcalc.commands.start import Start
 from kvcalc.commands.versions import Version
 from kvcalc.core.card import Card
-from kvcalc.core.dtypes import DType
 from kvcalc.core.explain import cache_name
 from kvcalc.core.fitting import Allocator
 from kvcalc.core.model import Cache, Model
@@ -20,12 +19,12 @@ from kvcalc.core.request import Request
 from kvcalc.core.sharding import Placement
 from kvcalc.core.units import Fraction
 from kvcalc.engines.allocation import Allocation, Rule, rank_bytes
+from kvcalc.engines.options import EngineOptions, model_flag
 from kvcalc.errors import KvcalcError
 
 __all__ = [
     "Difference",
     "Engine",
-    "EngineOptions",
     "Question",
     "Reservation",
     "allocator_of",
@@ -49,9 +48,16 @@ PlacedCaches: TypeAlias = tuple[int, Cache, Cache, int]  # stage, one rank's par
 
 
 class Question(NamedTuple):
-    """A request put to one version of an engine. `knobs` are its own settings, from flags; what is not there has its
-    default. `groups`: equal caches, where they were counted already. `card`: what it runs on, where named.
-    `found`: where `once` leaves what depends on neither batch nor context, since a fit asks some eighty times.
+    """A request put to one version of an engine.
+
+    Attributes:
+        request: The question, with every default filled in.
+        placement: The model as it is spread over one replica.
+        version: A row of the engine's versions.
+        settings: The engine's own settings, from its flags; what is not there has its default.
+        groups: Equal caches, where they were counted already.
+        card: What it runs on, where that was named.
+        found: Where `once` leaves what depends on neither batch nor context, since a fit asks some eighty times.
     """
 
     request: Request
@@ -101,32 +107,6 @@ class Question(NamedTuple):
         return self._replace(request=self.request._replace(batch=batch, context=tokens))
 
 
-class EngineOptions(NamedTuple):
-    """What an engine's flags say: options of ours under the names of `request.ask`, and the engine's own settings.
-
-    `defaults` are options too, which hold where nobody says another; so do `sequences`, those of one replica.
-    `utilization` and `kv_memory` are its words for the memory that it may use, where there are any; `loaded` is what it
-    packs the weights into as it loads them. `draft`: the model that drafts tokens, in the engine's words, whose layers
-    are to stand as the model's draft layers.
-    """
-
-    options: Mapping[str, object] = {}
-    settings: Mapping[str, object] = {}
-    warnings: tuple[str, ...] = ()
-    utilization: Fraction | None = None
-    kv_memory: int | None = None
-    defaults: Mapping[str, object] = {}
-    draft: str | None = None
-    sequences: int | None = None
-    loaded: DType | None = None
-
-
-def model_flag(program: str, read: FlagValues) -> str | None:  # noqa: ARG001 - one signature for all engines
-    """The model that the flag with the key `model` names."""
-    model = read.values.get("model")
-    return model if isinstance(model, str) else None
-
-
 def whole(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - one signature for all engines
     """All of the memory."""
     return Fraction(1, 1)
@@ -156,7 +136,7 @@ class Engine(NamedTuple):
         packed: KV formats of this engine alone, with the plain format whose elements they have. The name becomes the
             setting `packed`.
         named: Turns the engine's own name of a model, given the presets' names, into whatever MODEL may be.
-        newest: The last version that was read.
+        newest: The last version whose rules are known; None where no later one is warned of.
         of_free: The utilization is of what weights and overheads leave, not of the whole memory.
         stored: How a command's weights are packed, in words; None where they are as in the model's facts.
         one_format: Keys and values cannot have different formats.
@@ -197,14 +177,29 @@ class Engine(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Bytes that one rule adds to the exact size, or takes off."""
+    """What one rule changes.
+
+    Attributes:
+        rule: The rule.
+        bytes: Bytes that it adds to the exact size of all replicas, or takes off.
+    """
 
     rule: Rule
     bytes: int
 
 
 class Reservation(NamedTuple):
-    """An engine's answer: `reserved_total` = `exact_total` + the differences."""
+    """An engine's answer: `reserved_total` = `exact_total` + the differences.
+
+    Attributes:
+        engine: The engine.
+        question: What it was asked.
+        allocation: The reservation of the fullest replica.
+        exact_total: Bytes that the model needs on all GPUs.
+        reserved_total: Bytes that the engine reserves on all GPUs.
+        reserved_per_gpu: Bytes that it reserves on the fullest GPU.
+        differences: What each rule adds or takes off, in order of first occurrence.
+    """
 
     engine: Engine
     question: Question
@@ -216,7 +211,10 @@ class Reservation(NamedTuple):
 
 
 def reserve(engine: Engine, question: Question) -> Reservation:
-    """Ask an engine. All replicas are counted; the fullest one's plan is kept. Raises KvcalcError."""
+    """Ask an engine. All replicas are counted, and the allocation of the fullest is kept.
+
+    Raises KvcalcError for a format that the engine does not have, for a cache without a rule, and for what it refuses.
+    """
     request = question.request
     _check_formats(engine, question)
     dp = request.layout.dp

@@ -10,7 +10,15 @@ __all__ = ["StageCaches", "stage_caches"]
 
 
 class StageCaches(NamedTuple):
-    """`copies` equal caches of one stage. `cache` is one rank's part of `whole`; `exact`: bytes of all sequences."""
+    """Equal caches of one pipeline stage.
+
+    Attributes:
+        stage: The stage.
+        cache: One rank's part of one of them.
+        whole: The same cache over all ranks of tp.
+        copies: How many there are.
+        exact: Bytes that they need for all sequences of one replica, over all ranks.
+    """
 
     stage: int
     cache: Cache

@@ -14,7 +14,8 @@ from kvcalc.core.sizing import measure
 from kvcalc.core.units import Fraction
 from kvcalc.core.weights import weigh
 from kvcalc.engines.allocation import Allocation, Charge
-from kvcalc.engines.base import Engine, EngineOptions, Question
+from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.options import EngineOptions
 from kvcalc.engines.vllm.engine import ENGINE as VLLM
 from kvcalc.errors import KvcalcError
 from kvcalc.planner import overheads

@@ -11,10 +11,10 @@ from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.core.dtypes import KV, dtype_called
 from kvcalc.core.model import Compressed, Latent, Model
 from kvcalc.core.units import parse_integer
-from kvcalc.engines.base import EngineOptions
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES
 from kvcalc.engines.llama_cpp.flag_names import SWITCHES, WORDS
 from kvcalc.engines.llama_cpp.versions import Version
+from kvcalc.engines.options import EngineOptions
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["FLAGS", "model_of", "options_of", "stored"]

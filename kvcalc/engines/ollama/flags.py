@@ -9,10 +9,10 @@ import re
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image
 from kvcalc.core.model import Model
 from kvcalc.core.units import parse_integer
-from kvcalc.engines.base import EngineOptions
 from kvcalc.engines.llama_cpp.archs import arch_of
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES
 from kvcalc.engines.ollama.versions import Version
+from kvcalc.engines.options import EngineOptions
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["FLAGS", "model_of", "options_of", "stored"]

@@ -7,7 +7,7 @@ from kvcalc.core import dtypes
 from kvcalc.core.model import Model
 from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.core.weights import loaded_as_fp8
-from kvcalc.engines.base import EngineOptions, model_flag
+from kvcalc.engines.options import EngineOptions, model_flag
 from kvcalc.engines.overrides import known, limit, parse_object
 from kvcalc.engines.sglang.flag_names import MANY, SWITCHES, WORDS
 from kvcalc.errors import KvcalcError, shown

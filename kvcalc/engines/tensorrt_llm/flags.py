@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.core.model import Model
 from kvcalc.core.units import Fraction, parse_integer
-from kvcalc.engines.base import EngineOptions
+from kvcalc.engines.options import EngineOptions
 from kvcalc.engines.overrides import parse_object
 from kvcalc.errors import KvcalcError
 

@@ -11,7 +11,7 @@ from kvcalc.commands.flags import Flag, Flags, FlagValues, read_flags, word
 from kvcalc.core.dtypes import COMPUTE, DType, dtype_called
 from kvcalc.core.model import Model, Recurrent, Shared
 from kvcalc.core.units import parse_integer
-from kvcalc.engines.base import EngineOptions
+from kvcalc.engines.options import EngineOptions
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["FLAGS", "GROUPED", "Settings", "model_of", "options_of"]
