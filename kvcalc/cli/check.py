@@ -86,7 +86,7 @@ def _check(log: str, given: o.Given, words: tuple[str, ...]) -> "Log":
     name, _, version = (given["engine"] or "").partition("@")
     spoken = log_forms(name or None)
     if words and not name:
-        raise KvcalcError("--: expected --engine NAME, whose flags they are", "--engine vllm -- --block-size 64")
+        raise KvcalcError("--: expected --engine NAME, whose flags they are", "--engine NAME -- FLAGS")
     wanted = _wanted(given, words, version or None)
     if log == "-":
         if sys.stdin is None:

@@ -269,7 +269,7 @@ def _starter(
 
         if engine is not None:
             name = engine.started.engine.name
-            written = commands_for(start).get(name)  # a library such as transformers is no server to start
+            written = commands_for(start).get(name)  # a library is no server to start
             return {} if written is None else {name: Line(_joined(written), written.servers)}
         from kvcalc.planner.startable import lacking, same_share
 

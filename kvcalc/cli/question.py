@@ -161,7 +161,10 @@ def pose(model: "Model", given: Given, started: "Launch | None") -> tuple[Size, 
     """The sized question, as it is put to the engine that was started."""
     if started is None:
         if given.get("block_size") is not None:
-            raise KvcalcError("--block-size: the exact size has no blocks", "name the engine that has: --engine vllm")
+            from kvcalc.launch.registry import all_engines
+
+            having = ", ".join(engine.name for engine in all_engines() if engine.block)
+            raise KvcalcError("--block-size: the exact size has no blocks", f"name an engine that has: {having}")
         return measure(request_of(model, given)), None
     from kvcalc.engines.base import Question
 

@@ -145,7 +145,7 @@ def _shard_state(cache: Recurrent, layout: Layout) -> Recurrent:
         case "shortconv" | "rglru":
             return cache._replace(width=share("channels", cache.width))
         case "rwkv" | "rwkv4":
-            # The token shift holds the layer's input, which every rank has whole; no engine's rule for it was read.
+            # The token shift holds the layer's input, which every rank has whole; no engine's rule for it is known.
             if tp > 1:
                 raise KvcalcError(f"--tp: no engine's rule for splitting an RWKV state is known, got {tp}", "use --dp")
             return cache

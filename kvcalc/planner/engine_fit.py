@@ -109,7 +109,7 @@ class EngineBackend:
         self._replicas = Memo[EngineReplica]()
 
     def replica_memory(self, config: "ParallelConfig", card: Card) -> EngineReplica:
-        """An engine may choose by anything of a card: vLLM batches fewer tokens on one of the same size by its name."""
+        """An engine may choose by anything of a card, down to its name where two have the same memory and kernels."""
         return self._replicas.get(config, card, lambda: self._replica(config, card))
 
     def _replica(self, config: "ParallelConfig", card: Card) -> EngineReplica:

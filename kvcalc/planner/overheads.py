@@ -1,4 +1,4 @@
-"""What else than weights and cache sits in a GPU's memory: named estimates, each with its range, rule and source.
+"""Overheads: what a GPU's memory holds beside weights and cache, as named estimates with range, rule and source.
 
 Only a run can measure them. They come off the share of the memory that is used, one by one, and each may be set.
 """

@@ -157,7 +157,7 @@ _UNPACKED = ("F16", "BF16", "F32", "FP16")
 
 
 def stored(program: str, read: FlagValues, model: Model) -> str | None:  # noqa: ARG001 - one signature for all engines
-    """What a command runs, by its name: a file that packs the weights. None for one that was read, or packs nothing."""
+    """The file that a command names, in words, where it packs the weights; None where its tensors are counted."""
     values = _values(read)
     named = [str(values[key]) for key in ("file", *_NAMING) if values.get(key)]
     found = next((match[1].upper() for name in named if (match := _STORED.search(name))), "")

@@ -129,7 +129,7 @@ def state_bytes(cache: Recurrent, run: CacheRun) -> int:
         case "mamba2" | "deltanet" | "kda":
             dtype = FP32
         case "lightning" | "rwkv" | "rwkv4":
-            raise KvcalcError(f"model_type: MLX-LM's {cache_name(cache)} was not read", EXACT)
+            raise KvcalcError(f"model_type: MLX-LM's {cache_name(cache)} is not known", EXACT)
         case _:
             assert_never(cache.kind)
     return packed_bytes(run.dtype, state.conv_width * state.columns) + packed_bytes(dtype, state.state)

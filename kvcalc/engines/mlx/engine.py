@@ -35,7 +35,7 @@ _STATE = Rule("state in its own dtype", "mlx-lm 0.32.2, models/mamba.py, ssm.py,
 
 
 def allocate(question: Question) -> Allocation:
-    """Raises KvcalcError where MLX-LM has no such cache, or none whose rules were read."""
+    """Raises KvcalcError where MLX-LM has no such cache, or its rule is not known."""
     run = _run(question)
     charges = []
     held_at = [0] * len(run.at)
@@ -76,7 +76,7 @@ def _run(question: Question) -> CacheRun:
             f"--kv-bits: MLX-LM {VERSIONS[-1].name} cannot quantise {what}, and fails once there are {start:,} tokens",
             "leave it out, or a larger --quantized-kv-start",
         )
-    # A checkpoint's declared KV format is not read; a format that is asked for is the one that the model runs in.
+    # The KV format that a checkpoint declares is ignored; a format that is asked for is the one that the model runs in.
     k, v = (request.model.dtype if auto else own for own, auto in zip(request.widths[:2], request.auto, strict=True))
     if k != v:
         raise KvcalcError("--k-dtype: keys and values have one dtype in MLX-LM, the model's", "use --kv-dtype")
@@ -95,7 +95,7 @@ def _windows(model: Model, family: Family) -> frozenset[Cache]:
 def _check_layout(question: Question, use: Settings) -> None:
     without_tp(question, "mlx")
     if question.request.layout.pp > 1:
-        raise KvcalcError("--pp: how MLX-LM cuts a model into stages was not read", "use --dp")
+        raise KvcalcError("--pp: how MLX-LM cuts a model into stages is not known", "use --dp")
     most = _most_sequences(question.request.model, use)
     if question.sequences > most:
         together = "one sequence at a time" if most == 1 else f"at most {most:,} sequences together"

@@ -6,7 +6,7 @@ __all__ = ["VERSIONS", "Version"]
 
 
 class Version(NamedTuple):
-    """mlx-lm has one version whose rules were read."""
+    """mlx-lm has one version whose rules are known."""
 
     name: str
 

@@ -84,7 +84,7 @@ def _charge(each: StageCaches, question: Question, arch: str, batch: int, k: DTy
             pass
         case _:
             raise KvcalcError(
-                f"ollama: how versions before 0.30 keep {cache_name(each.cache)} was not read",
+                f"ollama: how versions before 0.30 keep {cache_name(each.cache)} is not known",
                 "a later version, such as --engine ollama@0.33",
             )
     rows = [
@@ -112,7 +112,7 @@ def _tokens(cache: Attention, question: Question, arch: str, batch: int) -> Iter
     if window is not None:
         if arch not in _WINDOWS and arch not in _WHOLE:
             raise KvcalcError(
-                f"ollama: how versions before 0.30 keep the windows of {arch} was not read",
+                f"ollama: how versions before 0.30 keep the windows of {arch} is not known",
                 "a later version, such as --engine ollama@0.33",
             )
         memory = max(span, _WINDOWS.get(arch, tokens))

@@ -40,9 +40,9 @@ _DRAFT = Rule("draft layers", "pool_configurator.py: as if they were layers of t
 def allocate(question: Question) -> Allocation:
     """SGLang's reservation: pages for each sequence, windows at their ratio, states by slots."""
     if question.settings.get("pools"):
-        raise KvcalcError(f"{question.settings['pools']}: the pools that it makes were not read", "leave it out")
+        raise KvcalcError(f"{question.settings['pools']}: the pools that it makes are not known", "leave it out")
     if question.request.layout.dcp > 1:
-        raise KvcalcError("--dcp: what sglang counts and logs of a split context was not read", "leave it out")
+        raise KvcalcError("--dcp: what sglang counts and logs of a split context is not known", "leave it out")
     question = restaged(question, stages_of(len(question.placement.layers), question.request.layout.pp))
     pool = pool_of(question)
     parts = placed(question)
@@ -138,7 +138,7 @@ ENGINE = Engine(
     "sglang",
     VERSIONS,
     allocate,
-    ("bf16", "fp8", "fp8_e4m3", "fp8_e5m2"),  # of --kv-cache-dtype; those in 4 bits and mxfp8 were not read
+    ("bf16", "fp8", "fp8_e4m3", "fp8_e5m2"),  # of --kv-cache-dtype; those in 4 bits and mxfp8 have no rule here
     FLAGS,
     options_of,
     model_of,

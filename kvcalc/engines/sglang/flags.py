@@ -25,11 +25,11 @@ _KV = ("auto", "bf16", "bfloat16", "fp8_e4m3", "fp8_e5m2")
 
 
 def _kv_dtype(text: str, what: str) -> str:
-    """A format of fields/model.py. Those in 4 bits and mxfp8 have scales and buffers whose sizes were not read."""
+    """A format of fields/model.py. Those in 4 bits and mxfp8 have scales and buffers whose sizes are not known."""
     name = text.strip().lower()
     if name != "auto" and name not in _DTYPES and known(name) not in ("fp16", "bf16", "fp32", "fp8", *_KV):
         raise KvcalcError(
-            f"{what}: expected a format of sglang's that was read, got {shown(text)}", f"one of {', '.join(_KV)}"
+            f"{what}: expected a format of sglang's that is known, got {shown(text)}", f"one of {', '.join(_KV)}"
         )
     return name
 
@@ -132,7 +132,7 @@ def _spread_attention(values: Mapping[str, object], options: dict[str, object], 
     if values.get("dp_attention") and groups == 1:
         groups, dp = dp, 1
     if (integer(values.get("attention_cp")) or 1) > 1:
-        raise KvcalcError("--attn-cp-size: how it spreads a context was not read", "leave it out")
+        raise KvcalcError("--attn-cp-size: how it spreads a context is not known", "leave it out")
     if groups == 1:
         return
     if tp % groups:

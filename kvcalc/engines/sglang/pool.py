@@ -140,7 +140,7 @@ def pool_of(question: Question) -> Pool:
     draft = integer(settings.get("draft_tokens")) or 0 if settings.get("algorithm") else 0
     if settings.get("algorithm") and recurrent and not draft:
         raise KvcalcError(
-            "--speculative-num-draft-tokens: SGLang's default for a model with states was not read", "give it"
+            "--speculative-num-draft-tokens: SGLang's default for a model with states is not known", "give it"
         )
     if settings.get("algorithm") and requests is None:
         requests = 48  # speculative_hook.py

@@ -15,7 +15,7 @@ def start(start: Start) -> tuple[str, ...]:
     """
     layout = start.layout
     if layout.dcp > 1:
-        raise KvcalcError("--dcp: what sglang counts and logs of a split context was not read", "leave it out")
+        raise KvcalcError("--dcp: what sglang counts and logs of a split context is not known", "leave it out")
     spread = (("--tp-size", layout.tp), ("--pp-size", layout.pp), ("--dp-size", layout.dp))
     return (
         *("python", "-m", "sglang.launch_server", "--model-path", model_word(start)),

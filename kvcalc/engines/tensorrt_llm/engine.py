@@ -30,11 +30,11 @@ _BLOCKS = Rule("whole blocks", "resource_manager.py: tokens_per_block")
 
 
 def allocate(question: Question) -> Allocation:
-    """The reservation of the first manager. Its second one divides a byte quota by a rule that was not read."""
+    """The reservation of the first manager. Its second one divides a byte quota by a rule that is not known."""
     version = question.version
     assert isinstance(version, Version)
     if question.settings.get("second_manager"):
-        raise KvcalcError("--use_kv_cache_manager_v2: how its byte quotas become blocks was not read", "leave it out")
+        raise KvcalcError("--use_kv_cache_manager_v2: how its byte quotas become blocks is not known", "leave it out")
     given = question.settings.get("tokens_per_block")
     block = given if isinstance(given, int) else version.block
     parts = [each for each in stage_caches(question) if not isinstance(each.cache, Shared)]
@@ -143,7 +143,7 @@ def utilization(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - on
     assert isinstance(question.version, Version)
     if question.settings.get("attention_dp"):
         raise KvcalcError(
-            "--enable_attention_dp: how much of the weights each GPU holds was not read", "give --kv-memory"
+            "--enable_attention_dp: how much of the weights each GPU holds is not known", "give --kv-memory"
         )
     return question.version.utilization
 

@@ -50,7 +50,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     utilization, sequences = values.pop("utilization", None), values.pop("max_batch_size", None)
     for key, name in (("drafts", "speculative_config"), ("sparse", "sparse_attention_config")):
         if values.pop(key, None):
-            raise KvcalcError(f"--{name}: what it adds to the cache was not read", "leave it out")
+            raise KvcalcError(f"--{name}: what it adds to the cache is not known", "leave it out")
     options = {key: value for key, value in values.items() if key in _OPTIONS}
     settings = {key: value for key, value in values.items() if key not in (*_OPTIONS, "model", "cache")}
     if program and model.max_context:
@@ -87,7 +87,7 @@ def _cache_settings(given: object) -> dict[str, object]:
         if value is None or name in _HARMLESS:
             continue
         if name not in _CACHE_FIELDS:
-            raise KvcalcError(f"{what}: its effect on the cache was not read", "leave it out")
+            raise KvcalcError(f"{what}: its effect on the cache is not known", "leave it out")
         key = _CACHE_FIELDS[name]
         if key == "utilization":
             found[key] = Fraction.parse(str(value), what)

@@ -15,5 +15,5 @@ class Version(NamedTuple):
     utilization: Fraction
 
 
-# 64 tokens in the logs of 2025, 32 since; the release of the change was not read.
+# 64 tokens in the logs of 2025, 32 since; the release of the change is not known.
 VERSIONS = (Version("0.8.0", 64, Fraction(9, 10)), Version("1.2.0", 32, Fraction(9, 10)))

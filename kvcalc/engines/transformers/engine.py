@@ -44,7 +44,7 @@ Groups: TypeAlias = Mapping[TensorGroup, int]
 
 
 def allocate(question: Question) -> Allocation:
-    """Raises KvcalcError where transformers has no such cache, or none whose rules were read."""
+    """Raises KvcalcError where transformers has no such cache, or its rule is not known."""
     without_tp(question, "transformers")
     run, layers = run_of(question), _layers(question)
     groups = _groups(layers, run)

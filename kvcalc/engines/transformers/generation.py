@@ -92,7 +92,7 @@ class Generation(NamedTuple):
 
 
 def run_of(question: Question) -> Generation:
-    """Raises KvcalcError where transformers has no such cache, or none whose rules were read."""
+    """Raises KvcalcError where transformers has no such cache, or its rule is not known."""
     request, version = question.request, cast("Version", question.version)
     settings = Settings()._replace(**question.settings)  # type: ignore[arg-type]  # the flags' parsers made them
     model = request.model
@@ -129,7 +129,7 @@ def _shares(model: Model) -> bool:
 
 
 def _dtype(request: Request, settings: Settings, quantised: Quantised | None) -> DType:
-    """The dtype that the model runs in, which is that of its caches. A checkpoint's declared KV format is not read."""
+    """The dtype that the model runs in, and so its caches. The KV format that a checkpoint declares is ignored."""
     if settings.dtype is not None:
         return settings.dtype
     k, v = (request.model.dtype if auto else own for own, auto in zip(request.widths[:2], request.auto, strict=True))

@@ -79,7 +79,7 @@ def _check(model: Model, version: Version, settings: Settings, backend: str, bit
         raise KvcalcError("nbits: hqq fails with 3 bits along axis 1", "axis_key=0 axis_value=0, or other nbits")
     if settings.prefill_chunk_size and not version.whole_chunks and backend != "fp8":
         raise KvcalcError(
-            f"prefill_chunk_size: what a quantised cache keeps of chunks in transformers {version.name} was not read",
+            f"prefill_chunk_size: what a quantised cache keeps of chunks in transformers {version.name} is not known",
             "leave it out",
         )
 

@@ -174,7 +174,7 @@ def copied(cache: Attention, run: Generation) -> tuple[Tensor, ...]:
         return ()
     if run.static:
         raise KvcalcError(
-            "cache_implementation: what a static cache shares was not read", "cache_implementation=dynamic"
+            "cache_implementation: what a static cache shares is not known", "cache_implementation=dynamic"
         )
     _, _, tokens = _window(kept(cache), run)
     return _pair(run, cache.kv_heads * cache.k_dim, cache.kv_heads * cache.v_dim, tokens, 0)

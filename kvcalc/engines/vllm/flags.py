@@ -68,7 +68,7 @@ def _kv_dtype(text: str, what: str) -> str:
     name = text.strip().lower()
     if name not in _PLAIN and name not in PACKED and known(name) not in _PLAIN:
         raise KvcalcError(
-            f"{what}: expected a format of vllm's that was read, got {shown(text)}",
+            f"{what}: expected a format of vllm's that is known, got {shown(text)}",
             f"one of {', '.join((*_PLAIN, *PACKED))}",
         )
     return name

@@ -130,7 +130,7 @@ def state_page(cache: Recurrent, settings: Settings) -> int:
 
 
 def specs_of(cache: Cache, settings: Settings) -> tuple[Spec, ...]:
-    """The specs of a cache, none for one that stores nothing. Raises KvcalcError where vLLM's rule was not read."""
+    """The specs of a cache, none for one that stores nothing. Raises KvcalcError where no rule is known."""
     block = settings.block
     match cache:
         case Attention(kv_heads=0) | Shared():
