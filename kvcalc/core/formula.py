@@ -8,7 +8,8 @@ from math import lcm
 from typing import NamedTuple, TypeAlias, assert_never
 
 from kvcalc.core.dtypes import DType, packed_bytes, row_bytes
-from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared, encodes
+from kvcalc.core.kinds import attends, encodes
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
 from kvcalc.core.units import ceil_div
 from kvcalc.errors import KvcalcError
 
@@ -253,10 +254,8 @@ def attending(layer: Layer) -> list[Attending]:
     Compressed entries stand beside the window of the same attention (DeepSeek V4), and count only where none is.
     """
     caches = [c.of if isinstance(c, Shared) else c for c in layer]
-    plain: list[Attending] = [
-        c for c in caches if isinstance(c, Latent) or (isinstance(c, Attention) and not encodes(c) and c.kv_heads)
-    ]
-    return plain or [c for c in caches if isinstance(c, Compressed)]
+    own = [c for c in caches if attends(c) and not encodes(c) and not (isinstance(c, Attention) and not c.kv_heads)]
+    return [c for c in own if not isinstance(c, Compressed)] or own
 
 
 def head_dims(cache: Attending) -> tuple[int, int]:

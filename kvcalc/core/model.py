@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple, TypeAlias, assert_never
+from typing import Literal, NamedTuple, TypeAlias
 
 from kvcalc.core.dtypes import DType
 
@@ -29,9 +29,6 @@ __all__ = [
     "RecurrentKind",
     "Shared",
     "Stored",
-    "attention_class",
-    "encodes",
-    "kind",
 ]
 
 Pattern = Literal["full", "sliding", "chunked", "cross"]
@@ -243,57 +240,3 @@ class Model:
             for cache in layer:
                 counts[cache] = counts.get(cache, 0) + copies
         return counts
-
-
-def kind(cache: Cache) -> Kind:
-    """The word for a cache in reports and JSON."""
-    match cache:
-        case Attention(pattern=pattern):
-            return pattern
-        case Latent():
-            return "latent"
-        case Indexer():
-            return "indexer"
-        case Compressed():
-            return "compressed"
-        case Recurrent():
-            return "recurrent"
-        case Shared():
-            return "shared"
-        case _:
-            assert_never(cache)
-
-
-def encodes(cache: Cache) -> bool:
-    """Whether a cache holds the encoder's tokens, of which no more come, and not those of the sequence."""
-    match cache:
-        case Attention(pattern=pattern):
-            match pattern:
-                case "cross":
-                    return True
-                case "full" | "sliding" | "chunked":
-                    return False
-                case _:
-                    assert_never(pattern)
-        case Latent() | Indexer() | Compressed() | Recurrent() | Shared():
-            return False
-        case _:
-            assert_never(cache)
-
-
-def attention_class(model: Model) -> str:
-    """`mha`, `mqa`, `gqa`, `mla`, `hybrid`, `ssm` or `encoder-decoder`; windowed models keep the first three."""
-    caches = model.distinct_caches
-    recurrent = any(isinstance(c, Recurrent) for c in caches)
-    attending = [c for c in caches if isinstance(c, Attention | Latent | Compressed)]
-    if recurrent:
-        return "hybrid" if attending else "ssm"
-    # Self and cross attention in the same layer; Llama 3.2 Vision has layers of cross attention alone, and is not one.
-    if any({True, False} <= {encodes(c) for c in layer if isinstance(c, Attention)} for layer in model.distinct_layers):
-        return "encoder-decoder"
-    if any(isinstance(c, Latent) for c in attending):
-        return "mla"
-    per_head = [c for c in attending if isinstance(c, Attention) and c.kv_heads]
-    most = max((c.kv_heads for c in per_head), default=1)
-    heads = max((c.heads for c in per_head), default=1)
-    return "mha" if most == heads else "mqa" if most == 1 else "gqa"

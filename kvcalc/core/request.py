@@ -6,7 +6,8 @@ from typing import Literal, NamedTuple, assert_never
 from kvcalc.core import dtypes
 from kvcalc.core.dtypes import DType
 from kvcalc.core.formula import Widths
-from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared, encodes
+from kvcalc.core.kinds import encodes, one_vector
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import ceil_div
 from kvcalc.errors import KvcalcError, shown
@@ -132,8 +133,7 @@ def _widths(model: Model, kv_dtype: str, k_dtype: str | None, v_dtype: str | Non
         return dtypes.dtype_called(name, dtypes.KV, what)
 
     k, v = pick(k_dtype, "--k-dtype"), pick(v_dtype, "--v-dtype")
-    single = any(isinstance(c, Latent | Compressed) for c in model.distinct_caches)
-    if single and k != v:
+    if k != v and any(map(one_vector, model.distinct_caches)):
         raise KvcalcError(
             f"--k-dtype: one vector serves as key and value in {model.name}, so {k.name} and {v.name} cannot both hold",
             "use --kv-dtype",
@@ -163,7 +163,7 @@ def _encoder_tokens(model: Model, asked: int | None) -> int | None:
 def _with_kv_heads(model: Model, kv_heads: int | Literal["all"]) -> tuple[Layer, ...]:
     """The layers with another number of cached heads in every per-head attention."""
     caches = model.distinct_caches
-    if any(isinstance(c, Latent | Compressed) for c in caches):
+    if any(map(one_vector, caches)):
         raise KvcalcError(
             f"--kv-heads: {model.name} caches one vector for all heads, so no number of KV heads changes it",
             "its textbook size, with every head, stands beside the exact one",

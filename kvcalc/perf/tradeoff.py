@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import NamedTuple, assert_never
 
 from kvcalc.core.formula import size, token_bytes
-from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared, encodes
+from kvcalc.core.kinds import encodes
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout, shard
 from kvcalc.perf.entries import Seen

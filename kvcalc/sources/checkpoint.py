@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvcalc.core.model import Attention, Layer, Shared, encodes
+from kvcalc.core.kinds import encodes
+from kvcalc.core.model import Attention, Layer, Shared
 from kvcalc.preset.mapping import model_from_preset
 from kvcalc.sources import projections
 from kvcalc.sources.projections import Described, Heads, PlacedTensor, Words

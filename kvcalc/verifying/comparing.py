@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, assert_never
 
 from kvcalc.core.explain import cache_name
-from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared, encodes
+from kvcalc.core.kinds import encodes
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
 from kvcalc.engines.allocation import Allocation
 from kvcalc.engines.base import Question
 from kvcalc.engines.stages import stage_caches

@@ -7,19 +7,8 @@ number stands for all layers the first speaks for them: what that does not say s
 from collections.abc import Callable, Iterator
 from typing import TypeVar, assert_never
 
-from kvcalc.core.model import (
-    Attention,
-    Cache,
-    Compressed,
-    Indexer,
-    Latent,
-    Layer,
-    Model,
-    Pattern,
-    Recurrent,
-    Shared,
-    encodes,
-)
+from kvcalc.core.kinds import encodes
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Pattern, Recurrent, Shared
 from kvcalc.errors import KvcalcError
 
 __all__ = [

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kvcalc.core.model import Model, attention_class
+from kvcalc.core.kinds import attention_class
+from kvcalc.core.model import Model
 from kvcalc.grid.sweep import Grid, GridCell, Plane, longest
 from kvcalc.views.document import Value, model_values, opening
 from kvcalc.views.grid import (

@@ -8,18 +8,8 @@ from typing import TypeAlias, assert_never
 
 from kvcalc.core.fitting import Budget, Fit
 from kvcalc.core.formula import attention_tokens, has_state, recurrent_state
-from kvcalc.core.model import (
-    Attention,
-    Cache,
-    Compressed,
-    Indexer,
-    Latent,
-    Model,
-    Recurrent,
-    Shared,
-    attention_class,
-    kind,
-)
+from kvcalc.core.kinds import attends, attention_class, kind
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Model, Recurrent, Shared
 from kvcalc.core.request import Request
 from kvcalc.core.sizing import CacheGroup, Size, Textbook
 from kvcalc.errors import KvcalcError, nearest, shown
@@ -100,7 +90,7 @@ def _attending(model: Model) -> list[Attention | Latent | Compressed]:
     return [
         cache
         for cache in model.distinct_caches
-        if isinstance(cache, Latent | Compressed) or (isinstance(cache, Attention) and cache.kv_heads)
+        if attends(cache) and not (isinstance(cache, Attention) and not cache.kv_heads)
     ]
 
 

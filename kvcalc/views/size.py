@@ -6,7 +6,8 @@ from kvcalc.core.card import MEMORY_SOURCES
 from kvcalc.core.explain import cache_name, terms
 from kvcalc.core.fitting import Fit
 from kvcalc.core.formula import has_state, recurrent_state
-from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Model, Recurrent, Shared, attention_class
+from kvcalc.core.kinds import attention_class
+from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Model, Recurrent, Shared
 from kvcalc.core.sizing import CacheGroup, Size
 from kvcalc.core.units import format_count, many
 from kvcalc.library.index import is_path

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from kvcalc.core.card import Card
 from kvcalc.core.fitting import MemorySplit
-from kvcalc.core.model import Recurrent, attention_class
+from kvcalc.core.kinds import attention_class
+from kvcalc.core.model import Recurrent
 from kvcalc.core.sharding import Layout
 from kvcalc.core.sizing import Size
 from kvcalc.core.units import Units, format_bytes, format_count, many

@@ -12,7 +12,8 @@ import yaml
 from kvcalc.cli.group import VERBS
 from kvcalc.core import request
 from kvcalc.core.formula import recurrent_state
-from kvcalc.core.model import Attention, Indexer, Kind, Latent, Model, Recurrent, attention_class, kind
+from kvcalc.core.kinds import attention_class, kind
+from kvcalc.core.model import Attention, Indexer, Kind, Latent, Model, Recurrent
 from kvcalc.core.sizing import measure
 from kvcalc.library import loader
 from kvcalc.preset.canonical import canonical_text

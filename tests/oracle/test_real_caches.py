@@ -10,7 +10,8 @@ from typing import Any, get_args
 import pytest
 
 from kvcalc.cli.main import run
-from kvcalc.core.model import Attention, Kind, Model, Recurrent, RecurrentKind, kind
+from kvcalc.core.kinds import kind
+from kvcalc.core.model import Attention, Kind, Model, Recurrent, RecurrentKind
 from kvcalc.core.request import ask
 from kvcalc.errors import KvcalcError
 from kvcalc.library import loader

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from kvcalc.core.model import Attention, Indexer, Latent
+from kvcalc.core.model import Compressed, Recurrent, Shared
 from kvcalc.engines.allocation import Allocation
 from kvcalc.engines.base import Engine, Question
 from kvcalc.engines.llama_cpp.archs import DRAFTS_CACHED
@@ -63,7 +63,7 @@ def _draft_layers(question: Question) -> Iterator[StageCaches]:
     """The attention of a model's draft layers, on the last stage; no question's own size counts them."""
     stage = question.request.layout.pp - 1
     attending = (
-        c for layer in question.request.model.draft for c in layer if isinstance(c, Attention | Latent | Indexer)
+        c for layer in question.request.model.draft for c in layer if not isinstance(c, Compressed | Recurrent | Shared)
     )
     for cache, copies in Counter(attending).items():
         yield StageCaches(stage, cache, cache, copies, 0)

@@ -1,18 +1,8 @@
 """The names of transformers' own classes: a layer of a cache, and the cache."""
 
 from kvcalc.core.formula import kept
-from kvcalc.core.model import (
-    Attention,
-    Cache,
-    Compressed,
-    Indexer,
-    Latent,
-    Layer,
-    Model,
-    Recurrent,
-    Shared,
-    attention_class,
-)
+from kvcalc.core.kinds import attention_class
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
 from kvcalc.engines.transformers.generation import Generation
 
 __all__ = ["cache_class", "layer_classes"]

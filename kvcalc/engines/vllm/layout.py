@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kvcalc.core.formula import kept, widened
-from kvcalc.core.model import Attention, Cache, Compressed, Latent, Recurrent, encodes
+from kvcalc.core.kinds import encodes
+from kvcalc.core.model import Attention, Cache, Compressed, Latent, Recurrent
 from kvcalc.core.sharding import shard
 from kvcalc.engines.base import Question
 from kvcalc.engines.vllm.groups import Entry, KVCacheGroup, group, widest

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
 
 from kvcalc.core.formula import kept
-from kvcalc.core.model import Indexer, Latent, Recurrent, encodes
+from kvcalc.core.kinds import encodes
+from kvcalc.core.model import Indexer, Latent, Recurrent
 from kvcalc.engines.base import Question
 from kvcalc.engines.log_form import StartLog, Variation
 from kvcalc.engines.vllm.versions import VERSIONS, Version
