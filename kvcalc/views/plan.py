@@ -150,7 +150,7 @@ def _refused(refused: Refused) -> dict[str, Value]:
     return {
         "gpu": refused.card or None,
         "gpus": refused.gpus,
-        "max_batch": refused.memory,
+        "max_batch": refused.max_sequences,
         "binding": refused.binding,
         "why": refused.why,
     }

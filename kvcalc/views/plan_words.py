@@ -91,7 +91,7 @@ def _said(proposal: Proposal) -> Iterator[tuple[Cell, ...]]:
     for change in proposal.changes:
         what, _, effect = change.words.partition(": ")
         yield what, effect
-    refused = sorted(proposal.refused, key=lambda each: (-each.memory, each.card))
+    refused = sorted(proposal.refused, key=lambda each: (-each.max_sequences, each.card))
     for each in refused[:_MOST_REFUSED]:
         yield f"not {_number(each)}", f"{each.why} ({each.binding})" if each.binding not in each.why else each.why
     if len(refused) > _MOST_REFUSED:
