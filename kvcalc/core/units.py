@@ -27,7 +27,8 @@ __all__ = [
 
 Units = Literal["iec", "si"]
 
-# Bounds against slips and hostile input, far above any machine: 8 EiB less a byte, 2^40 tokens or sequences, 65,536 GPUs.
+# Bounds against slips and hostile input, far above any machine: 8 EiB less a byte, 2^40 tokens or sequences, and 65,536
+# GPUs.
 MOST_BYTES = 2**63 - 1
 MOST_TOKENS = 2**40
 MOST_GPUS = 2**16

@@ -23,6 +23,7 @@ from kvcalc.core.model import (
 from kvcalc.core.request import Request
 from kvcalc.core.sizing import CacheGroup, Size, Textbook
 from kvcalc.errors import KvcalcError, nearest, shown
+from kvcalc.queries.size import SizeAnswer
 from kvcalc.version import __version__
 
 __all__ = ["Value", "flat", "kv_values", "model_values", "opening", "pick", "size_document"]
@@ -41,19 +42,16 @@ def opening(verb: str, model: Value, request: Value, warnings: Sequence[str]) ->
     }
 
 
-def size_document(
-    size: Size,
-    budget: Budget | None,
-    fit: Fit | None,
-    warnings: list[str],
-    *,
-    explain: bool = False,
-    engine: dict[str, Value] | None = None,
-) -> dict[str, Value]:
-    """The document of the default verb; `explain` adds the terms of the sum, `engine` is what an engine reserves."""
-    request = _request(size.request, budget) | _engine_asked(engine)
+def size_document(answer: SizeAnswer, *, explain: bool = False) -> dict[str, Value]:
+    """The document of the default verb; `explain` adds the terms of the sum."""
+    size, fit, engine = answer.size, answer.fit, None
+    if answer.reservation is not None:
+        from kvcalc.views.engine import engine_values
+
+        engine = engine_values(answer.reservation, fit)
+    request = _request(size.request, answer.budget) | _engine_asked(engine)
     document: dict[str, Value] = {
-        **opening("size", model_values(size.request.facts), request, warnings),
+        **opening("size", model_values(size.request.facts), request, answer.warnings),
         "kv": kv_values(size),
         "textbook": _textbook(size),
         "fit": None if fit is None else _fit(fit, size),

@@ -8,15 +8,19 @@ from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Model, Rec
 from kvcalc.core.sizing import CacheGroup, Size
 from kvcalc.core.units import format_count, many
 from kvcalc.library.index import is_path
-from kvcalc.views.report import Bytes, Cell, Count, EnginePart, Part, Report, Section
+from kvcalc.queries.size import SizeAnswer
+from kvcalc.views.report import Bytes, Cell, Count, Part, Report, Section
 
 __all__ = ["group_rows", "model_facts", "size_report"]
 
 
-def size_report(
-    size: Size, fit: Fit | None, warnings: list[str], *, explain: bool, engine: EnginePart | None = None
-) -> Report:
+def size_report(answer: SizeAnswer, *, explain: bool) -> Report:
     """The default verb's answer, with what an engine reserves where one was named."""
+    size, fit, engine = answer.size, answer.fit, None
+    if answer.reservation is not None:
+        from kvcalc.views.engine import engine_part
+
+        engine = engine_part(answer.reservation, fit)
     sections = [_sizes(size)]
     if len(size.groups) > 1 or size.fixed_bytes_per_sequence:
         sections.append(group_rows(size))
@@ -42,7 +46,7 @@ def size_report(
         verdict="" if fit is None else _verdict(fit, size),
         fits=None if fit is None else fit.fits,
         notes=_notes(size) + _memory_notes(fit) + ([] if engine is None else engine.notes),
-        warnings=warnings,
+        warnings=list(answer.warnings),
     )
 
 
