@@ -14,7 +14,8 @@ from kvcalc.cli.values import cache_of, count_of, memory_of, split_of, workload_
 from kvcalc.errors import ExitCode
 from kvcalc.queries.options import EngineChoice
 from kvcalc.queries.size import SizeQuestion, answer
-from kvcalc.views.document import Value, pick, size_document
+from kvcalc.views.document import Value, pick
+from kvcalc.views.size import size_document
 
 if TYPE_CHECKING:
     from kvcalc.views.report import Report
@@ -52,7 +53,7 @@ def size(ctx: typer.Context, model: o.ModelOrCommand = None, *, words: SizeWords
         return size_document(found, explain=output.explain)
 
     def report() -> "Report":
-        from kvcalc.views.size import size_report  # --quiet, --get and --json need no words
+        from kvcalc.views.size_words import size_report  # --quiet, --get and --json need no words
 
         return size_report(found, explain=output.explain)
 

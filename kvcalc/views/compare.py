@@ -6,7 +6,7 @@ from typing import NamedTuple
 from kvcalc.core.model import Model, attention_class
 from kvcalc.grid.sweep import Grid, GridCell, Plane, longest
 from kvcalc.queries.grid import GridAnswer
-from kvcalc.views.document import Value, model_values, opening
+from kvcalc.views.document import Value, opening
 from kvcalc.views.grid import (
     WORDS,
     View,
@@ -21,8 +21,8 @@ from kvcalc.views.grid import (
     verdict,
     view_of,
 )
+from kvcalc.views.model import model_facts, model_values
 from kvcalc.views.report import Cell, Count, Report, Section
-from kvcalc.views.size import model_facts
 from kvcalc.views.sweep import KEYS as SWEEP_KEYS
 from kvcalc.views.sweep import Form, in_force
 from kvcalc.views.sweep import rows as sweep_rows

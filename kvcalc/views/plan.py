@@ -9,7 +9,8 @@ from kvcalc.planner.reasons import Refused
 from kvcalc.planner.search import PlanRow
 from kvcalc.queries.plan import PlanAnswer
 from kvcalc.queries.starts import Starts, command, starts_of
-from kvcalc.views.document import Value, model_values, opening
+from kvcalc.views.document import Value, opening
+from kvcalc.views.model import model_values
 
 __all__ = ["cache_name", "plan_document", "rows"]
 

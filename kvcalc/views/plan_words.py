@@ -12,9 +12,9 @@ from kvcalc.planner.reasons import Refused, nearest
 from kvcalc.planner.search import PlanRow
 from kvcalc.queries.plan import PlanAnswer
 from kvcalc.queries.starts import starts_of
+from kvcalc.views.model import model_facts
 from kvcalc.views.plan import cache_name
 from kvcalc.views.report import Bytes, Cell, Count, Part, Report, Section
-from kvcalc.views.size import model_facts
 
 __all__ = ["plan_report"]
 

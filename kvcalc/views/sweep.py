@@ -8,7 +8,7 @@ from typing import Literal
 from kvcalc.core.model import Model
 from kvcalc.grid.sweep import AXES, Grid, GridCell, Plane
 from kvcalc.queries.grid import GridAnswer
-from kvcalc.views.document import Value, model_values, opening
+from kvcalc.views.document import Value, opening
 from kvcalc.views.grid import (
     WORDS,
     View,
@@ -26,8 +26,8 @@ from kvcalc.views.grid import (
     verdict,
     view_of,
 )
+from kvcalc.views.model import model_facts, model_values
 from kvcalc.views.report import OVER, Bytes, Cell, Count, Report, Section
-from kvcalc.views.size import model_facts
 
 __all__ = ["KEYS", "Form", "rows", "sweep_document", "sweep_report"]
 

@@ -7,7 +7,8 @@ from kvcalc.core.units import Units, format_bytes, format_count, many
 from kvcalc.perf.tradeoff import Comparison, Pair, Prefix, Rig, Times, cache_reads
 from kvcalc.queries.tradeoff import TradeoffAnswer
 from kvcalc.views.chart import amount
-from kvcalc.views.document import Value, model_values, opening
+from kvcalc.views.document import Value, opening
+from kvcalc.views.model import model_values
 from kvcalc.views.report import Cell, Report, Section
 
 __all__ = ["answer_facts", "tradeoff_document", "tradeoff_report"]
