@@ -28,6 +28,8 @@ def size_document(answer: SizeAnswer, *, explain: bool = False) -> dict[str, Val
         "engine": engine,
     }
     if explain:
+        from kvcalc.core.explain import terms
+
         document["explain"] = [dict(term._asdict()) for term in terms(size, fit)]
     return document
 
