@@ -1,5 +1,6 @@
 """Arguments of the Python interface become the typed values of a question."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypedDict, TypeVar, Unpack
@@ -24,14 +25,20 @@ Read = TypeVar("Read")
 
 @contextmanager
 def in_python() -> Iterator[None]:
-    """Errors that name an option of the command line name the argument instead."""
+    """Errors that name options of the command line name the arguments instead."""
     try:
         yield
     except KvcalcError as error:
-        option, colon, rest = error.message.partition(":")
-        if not option.startswith("--"):
+        if "--" not in error.message:
             raise
-        raise KvcalcError(option[2:].replace("-", "_") + colon + rest, error.hint) from None
+        raise KvcalcError(_OPTION.sub(_argument, error.message), error.hint) from None
+
+
+_OPTION = re.compile(r"--([a-z][a-z-]*)")
+
+
+def _argument(option: re.Match[str]) -> str:
+    return option[1].replace("-", "_")
 
 
 def optional(read: Callable[[Any, str], Read], value: object, what: str) -> Read | None:

@@ -127,6 +127,8 @@ def fit(
     """
     if kv_memory is not None and (vram is not None or gpu is not None):
         raise KvcalcError(f"kv_memory: contradicts {'gpu' if vram is None else 'vram'}, which is all of the memory")
+    if vram is None and gpu is None and kv_memory is None:
+        raise KvcalcError("vram: expected a size, or gpu or kv_memory instead")
     with in_python():
         memory = Memory(
             optional(bytes_of, vram, "vram"),
@@ -137,8 +139,7 @@ def fit(
             None if kv_memory is not None else bytes_of(overhead, "overhead"),
         )
         budget = budget_of_card(budget_for(memory))
-        if budget is None:
-            raise KvcalcError("vram: expected a size, or gpu or kv_memory instead")
+        assert budget is not None
         return fit_budget(size.size if isinstance(size, SizeResult) else size, budget)
 
 
