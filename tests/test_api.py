@@ -112,7 +112,7 @@ def test_answers_are_typed() -> None:
     ratio = kvcalc.tradeoff("llama3-8b", context=4096).comparison.generation.ratio
     assert ratio > 100  # 256 new tokens, each of which would compute some 4,000 again
     assert kvcalc.check(io.BytesIO(LOG.read_bytes())).verdict == "match"
-    assert {row["id"] for row in kvcalc.gpus().rows()} >= {"h100-sxm", "l4"}
+    assert {row["name"] for row in kvcalc.gpus().rows()} >= {"h100-sxm", "l4"}
     assert {row["preset"] for row in kvcalc.models().rows()} >= {"llama3-8b"}
 
 

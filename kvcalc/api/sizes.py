@@ -28,8 +28,7 @@ from kvcalc.core.sizing import Size
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.library import loader
 from kvcalc.queries import size as sizes
-from kvcalc.queries.engine import budget_of_card
-from kvcalc.queries.options import CacheFormat, EngineChoice, Memory, Split, Workload, budget_for
+from kvcalc.queries.options import CacheFormat, EngineChoice, Memory, Split, Workload, budget_for, budget_of_card
 from kvcalc.queries.source import load_model
 
 __all__ = ["compare", "fit", "gpus", "load", "models", "size", "sweep"]

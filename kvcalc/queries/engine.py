@@ -8,7 +8,6 @@ from kvcalc.core.model import Model
 from kvcalc.core.sizing import Size, measure
 from kvcalc.errors import KvcalcError
 from kvcalc.queries.options import (
-    DEFAULT_UTILIZATION,
     OPTION_NAMES,
     CacheFormat,
     EngineChoice,
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from kvcalc.engines.base import Engine, EngineOptions, Question
     from kvcalc.launch.command import Launch
 
-__all__ = ["EngineQuestion", "ask_engine", "budget_of_card"]
+__all__ = ["EngineQuestion", "ask_engine"]
 
 
 class EngineQuestion(NamedTuple):
@@ -68,13 +67,6 @@ class EngineQuestion(NamedTuple):
         return budget
 
 
-def budget_of_card(budget: Budget | None) -> Budget | None:
-    """The budget where no engine is named: of a named card, a fraction is used."""
-    if budget is not None and budget.card is not None and budget.utilization is None:
-        return budget._replace(utilization=DEFAULT_UTILIZATION)
-    return budget
-
-
 def ask_engine(
     source: Source,
     model: Model,
@@ -83,16 +75,12 @@ def ask_engine(
     split: Split,
     memory: Memory,
     choice: EngineChoice,
-    started: "Launch | None",
-) -> tuple[Size, EngineQuestion | None]:
+    started: "Launch",
+) -> tuple[Size, EngineQuestion]:
     """The sized question, as it is put to the engine that was started; `source` finds a model that drafts tokens.
 
     Raises KvcalcError where the options contradict the model, the engine or its own flags.
     """
-    if started is None:
-        if choice.block_size is not None:
-            raise KvcalcError("--block-size: the exact size has no blocks", "name the engine that has: --engine vllm")
-        return measure(request_for(model, workload, form, split, memory.gpu)), None
     from kvcalc.engines.base import Question
 
     engine = started.engine

@@ -17,12 +17,22 @@ from kvcalc.core.weights import parse as parse_weights
 from kvcalc.errors import KvcalcError
 from kvcalc.grid.ranges import bounded, numbers
 from kvcalc.grid.sweep import Grid, GridCell, Plane, PlaneQuestion
-from kvcalc.queries.engine import EngineQuestion, ask_engine, budget_of_card
-from kvcalc.queries.options import CacheFormat, EngineChoice, Memory, NamedGpu, Split, Workload, budget_for, layout_of
+from kvcalc.queries.options import (
+    CacheFormat,
+    EngineChoice,
+    Memory,
+    NamedGpu,
+    Split,
+    Workload,
+    budget_for,
+    budget_of_card,
+    layout_of,
+)
 from kvcalc.queries.source import Source
 
 if TYPE_CHECKING:
     from kvcalc.launch.command import Launch
+    from kvcalc.queries.engine import EngineQuestion
 
 __all__ = ["Axes", "GridAnswer", "GridQuestion", "answer", "refuse_if_empty"]
 
@@ -175,7 +185,11 @@ def _chosen(question: GridQuestion, lists: _Lists, choice: _Choice) -> _Chosen:
 
 def _posed(
     source: Source, model: Model, chosen: _Chosen, started: "Launch | None"
-) -> tuple[Size, EngineQuestion | None]:
+) -> "tuple[Size, EngineQuestion | None]":
+    if started is None:
+        return exact_size(model, chosen.workload, chosen.form, chosen.split, chosen.memory, chosen.engine), None
+    from kvcalc.queries.engine import ask_engine
+
     return ask_engine(source, model, chosen.workload, chosen.form, chosen.split, chosen.memory, chosen.engine, started)
 
 
@@ -248,7 +262,7 @@ def _impossible(model: Model, lists: _Lists, choice: _Choice, chosen: _Chosen, e
     return Plane(names, tuple(contexts), tuple(lists.batches or [1]), None, error)
 
 
-def _said(size: Size, posed: EngineQuestion | None, contexts: Sequence[int], batches: Sequence[int]) -> list[str]:
+def _said(size: Size, posed: "EngineQuestion | None", contexts: Sequence[int], batches: Sequence[int]) -> list[str]:
     """What the asker should know of a plane: its longest context and its smallest batch are the ones to warn of."""
     warned = request_warnings(size.request._replace(context=max(contexts), batch=min(batches)))
     if posed is None:

@@ -7,13 +7,14 @@ from kvcalc.core.card import Card
 from kvcalc.core.fitting import Budget
 from kvcalc.core.model import Model
 from kvcalc.core.request import Request, ask
+from kvcalc.core.sizing import Size, measure
 from kvcalc.core.units import Fraction
 from kvcalc.core.weights import Weights
 from kvcalc.errors import KvcalcError
 
 __all__ = [
     "DEFAULT_UTILIZATION", "OPTION_NAMES", "CacheFormat", "EngineChoice", "Memory", "NamedGpu", "Split", "Workload",
-    "budget_for", "layout_of", "request_for", "said",
+    "budget_for", "budget_of_card", "exact_size", "layout_of", "request_for", "said",
 ]  # fmt: skip
 
 # Of a named GPU, where no engine says: vLLM's default up to 0.15, and what planners usually count with.
@@ -178,6 +179,22 @@ def request_for(
     if (split.gpus is not None or (gpu is not None and gpu.number is not None)) and gpus != _gpus(asked):
         raise _miscounted(split, gpus, asked)
     return ask(model, **asked)
+
+
+def exact_size(
+    model: Model, workload: Workload, form: CacheFormat, split: Split, memory: Memory, engine: EngineChoice
+) -> Size:
+    """The size where no engine is asked. Raises KvcalcError for blocks, which only engines have."""
+    if engine.block_size is not None:
+        raise KvcalcError("--block-size: the exact size has no blocks", "name the engine that has: --engine vllm")
+    return measure(request_for(model, workload, form, split, memory.gpu))
+
+
+def budget_of_card(budget: Budget | None) -> Budget | None:
+    """The budget where no engine is named: of a named card, a fraction is used."""
+    if budget is not None and budget.card is not None and budget.utilization is None:
+        return budget._replace(utilization=DEFAULT_UTILIZATION)
+    return budget
 
 
 def budget_for(memory: Memory) -> Budget | None:

@@ -4,19 +4,28 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvcalc.core.fitting import Allocator, Budget, Fit, fit
+from kvcalc.core.fitting import Budget, Fit, fit
 from kvcalc.core.fitting import warnings as memory_warnings
 from kvcalc.core.request import warnings as request_warnings
 from kvcalc.core.sizing import Size, measure
 from kvcalc.errors import KvcalcError
-from kvcalc.queries.engine import EngineQuestion, ask_engine, budget_of_card
-from kvcalc.queries.options import CacheFormat, EngineChoice, Memory, Split, Workload, budget_for
+from kvcalc.queries.options import (
+    CacheFormat,
+    EngineChoice,
+    Memory,
+    Split,
+    Workload,
+    budget_for,
+    budget_of_card,
+    exact_size,
+)
 from kvcalc.queries.source import Source, load_model
 
 if TYPE_CHECKING:
     from kvcalc.core.model import Model
     from kvcalc.engines.base import Reservation
     from kvcalc.launch.command import Launch
+    from kvcalc.queries.engine import EngineQuestion
 
 __all__ = ["SizeAnswer", "SizeQuestion", "answer"]
 
@@ -61,88 +70,61 @@ class SizeAnswer(NamedTuple):
     warnings: tuple[str, ...]
 
 
-class _Asked(NamedTuple):
-    """A sized question, and what an engine reserves for it."""
-
-    size: Size
-    posed: EngineQuestion | None = None
-    reservation: "Reservation | None" = None
-
-    @property
-    def allocator(self) -> Allocator | None:
-        if self.reservation is None:
-            return None
-        from kvcalc.engines.base import allocator_of
-
-        return allocator_of(self.reservation)
-
-    def fit(self, budget: Budget | None) -> Fit | None:
-        return None if budget is None else fit(self.size, budget, self.allocator)
-
-
 def answer(question: SizeQuestion) -> SizeAnswer:
-    """Size a model's cache, ask the engine, and fit both into the memory. Raises KvcalcError.
-
-    An engine that shortens sequences to what fits, and was left that, is asked for the length to which it does.
-    """
+    """Size a model's cache, ask the engine, and fit both into the memory. Raises KvcalcError."""
+    if question.engine.name is not None or question.engine.words is not None:
+        return _engine_answer(question)
     stated = budget_for(question.memory)
-    asked = _asked(question)
-    budget = budget_of_card(stated) if asked.posed is None else asked.posed.budget(stated)
-    fitted = asked.fit(budget)
-    shorter = _shortened(asked, fitted)
-    if shorter is not None:
-        asked, fitted = shorter, shorter.fit(budget)
-    warnings = request_warnings(asked.size.request)
-    posed, reservation = asked.posed, asked.reservation
-    if posed is not None and reservation is not None:
-        warnings += [*posed.warnings, *reservation.allocation.warnings]
-        if posed.at_most and fitted is not None and not fitted.fits:
-            warnings.append(_AT_MOST)
-    stored = posed.stored if posed is not None and budget is not None and budget.weights == "auto" else None
-    warnings += memory_warnings(None if fitted is None else fitted.memory, stored)
-    return SizeAnswer(asked.size, budget, fitted, reservation, tuple(warnings))
+    model = load_model(question.source)
+    size = exact_size(model, question.workload, question.form, question.split, question.memory, question.engine)
+    budget = budget_of_card(stated)
+    fitted = None if budget is None else fit(size, budget)
+    warnings = (*request_warnings(size.request), *memory_warnings(fitted and fitted.memory))
+    return SizeAnswer(size, budget, fitted, None, warnings)
 
 
-def _asked(question: SizeQuestion) -> _Asked:
-    """Load the model, size it, and ask the engine that was named or whose command was given."""
-    source, choice = question.source, question.engine
-    started = None
-    if choice.name is None and choice.words is None:
-        model = load_model(source)
-    else:
-        from kvcalc.launch.command import launch  # engines are not what a short question asks about
+def _engine_answer(question: SizeQuestion) -> SizeAnswer:
+    """The answer of an engine. One that shortens sequences to what fits, and was left that, is asked for the length to
+    which it does.
+    """
+    from kvcalc.engines.base import allocator_of, reserve  # engines are not what a short question asks about
+    from kvcalc.launch.command import launch
+    from kvcalc.queries.engine import ask_engine
 
-        started = launch(choice.name, choice.words, partial(_pasted, source))
-        named = source.model is None and choice.words is not None
-        model = _named_model(started, source) if named else load_model(source)
+    stated, source, choice = budget_for(question.memory), question.source, question.engine
+    started = launch(choice.name, choice.words, partial(_pasted, source))
+    named = source.model is None and choice.words is not None
+    model = _named_model(started, source) if named else load_model(source)
     size, posed = ask_engine(
         source, model, question.workload, question.form, question.split, question.memory, choice, started
     )
-    if posed is None:
-        return _Asked(size)
-    from kvcalc.engines.base import reserve
+    reservation, budget = reserve(posed.engine, posed.question), posed.budget(stated)
+    fitted = None if budget is None else fit(size, budget, allocator_of(reservation))
+    shorter = None if fitted is None else _shortened(posed, reservation, fitted)
+    if shorter is not None and budget is not None:
+        posed, reservation = shorter, reserve(shorter.engine, shorter.question)
+        size = measure(shorter.question.request)
+        fitted = fit(size, budget, allocator_of(reservation))
+    warnings = [*request_warnings(size.request), *posed.warnings, *reservation.allocation.warnings]
+    if posed.at_most and fitted is not None and not fitted.fits:
+        warnings.append(_AT_MOST)
+    stored = posed.stored if budget is not None and budget.weights == "auto" else None
+    warnings += memory_warnings(fitted and fitted.memory, stored)
+    return SizeAnswer(size, budget, fitted, reservation, tuple(warnings))
 
-    return _Asked(size, posed, reserve(posed.engine, posed.question))
 
-
-def _shortened(asked: _Asked, fitted: Fit | None) -> _Asked | None:
+def _shortened(posed: "EngineQuestion", reservation: "Reservation", fitted: Fit) -> "EngineQuestion | None":
     """The question with the length to which the engine reduces it in this memory, where its flags leave it that."""
-    posed, reservation = asked.posed, asked.reservation
-    if posed is None or reservation is None or fitted is None or fitted.fits:
-        return None
-    capacity, request = reservation.allocation.capacity, asked.size.request
-    if not posed.question.settings.get("auto_length") or capacity is None:
+    capacity, request = reservation.allocation.capacity, posed.question.request
+    if fitted.fits or not posed.question.settings.get("auto_length") or capacity is None:
         return None
     length = capacity(fitted.memory.free).values["max_model_len"]
     if not isinstance(length, int) or length >= request.context:
         return None
-    from kvcalc.engines.base import reserve
-
     size = measure(request._replace(context=length))
     question = posed.question._replace(request=size.request, placement=size.placement).counted()
     reduced = f"{posed.engine.name} reduces the length from {request.context:,} to {length:,} tokens"
-    posed = posed._replace(question=question, warnings=(*posed.warnings, reduced))
-    return _Asked(size, posed, reserve(posed.engine, question))
+    return posed._replace(question=question, warnings=(*posed.warnings, reduced))
 
 
 def _pasted(source: Source) -> bytes:

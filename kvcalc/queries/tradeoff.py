@@ -18,8 +18,16 @@ from kvcalc.perf.flops import count
 from kvcalc.perf.links import LINKS, Link
 from kvcalc.perf.roofline import Attained
 from kvcalc.perf.tradeoff import Comparison, Rig, compare
-from kvcalc.queries.engine import budget_of_card
-from kvcalc.queries.options import CacheFormat, Memory, NamedGpu, Split, Workload, budget_for, request_for
+from kvcalc.queries.options import (
+    CacheFormat,
+    Memory,
+    NamedGpu,
+    Split,
+    Workload,
+    budget_for,
+    budget_of_card,
+    request_for,
+)
 from kvcalc.queries.source import Source, load_model
 
 __all__ = ["TradeoffAnswer", "TradeoffQuestion", "answer"]
