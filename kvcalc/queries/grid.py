@@ -26,6 +26,7 @@ from kvcalc.queries.options import (
     Workload,
     budget_for,
     budget_of_card,
+    exact_size,
     layout_of,
 )
 from kvcalc.queries.source import Source
