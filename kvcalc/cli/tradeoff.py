@@ -10,9 +10,8 @@ from kvcalc.cli.lists import Svg
 from kvcalc.cli.output import output_of
 from kvcalc.cli.parameters import Words, option, verb
 from kvcalc.cli.shell import check_targets, emit, save, source_of
-from kvcalc.cli.values import cache_of, count_of, fraction_of, gpu_of, tokens_of, workload_of
+from kvcalc.cli.values import cache_of, count_of, fraction_of, gpu_of, tokens_of, weights_of, workload_of
 from kvcalc.core.units import MOST_GPUS, parse_count
-from kvcalc.core.weights import parse as parse_weights
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.views.document import Value, pick
 
@@ -77,7 +76,7 @@ def tradeoff(model: o.ModelArgument, *, words: TradeoffWords) -> None:
             form=cache_of(words),
             gpu=gpu_of(words.gpu, words.gpu_file),
             tp=count_of(words.tp, "--tp", None, MOST_GPUS),
-            weights=None if words.weights is None else parse_weights(words.weights, "--weights"),
+            weights=weights_of(words.weights),
             parameters=_parameters(words.parameters),
             links=None if words.link is None else parse_links(words.link),
             bandwidth_share=fraction_of(words.bandwidth_share, "--bandwidth-share"),

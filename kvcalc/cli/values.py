@@ -1,13 +1,15 @@
 """Options as they were typed become the typed values of a question. Raises KvcalcError with the option's name."""
 
 from collections.abc import Sequence
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from kvcalc.cli.options import CacheWords, MemoryWords, SplitWords, WorkloadWords
 from kvcalc.core.units import MOST_GPUS, Fraction, parse_integer, parse_size, parse_tokens
-from kvcalc.core.weights import parse as parse_weights
 from kvcalc.errors import KvcalcError
 from kvcalc.queries.options import CacheFormat, Memory, NamedGpu, Split, Workload
+
+if TYPE_CHECKING:
+    from kvcalc.core.weights import Weights
 
 __all__ = [
     "cache_of",
@@ -22,6 +24,7 @@ __all__ = [
     "size_of",
     "split_of",
     "tokens_of",
+    "weights_of",
     "words_of",
     "workload_of",
 ]
@@ -61,9 +64,18 @@ def memory_of(words: MemoryWords) -> Memory:
         gpu=gpu_of(words.gpu, words.gpu_file),
         kv_memory=size_of(words.kv_memory, "--kv-memory", None),
         utilization=fraction_of(words.utilization, "--utilization"),
-        weights=None if words.weights is None else parse_weights(words.weights, "--weights"),
+        weights=weights_of(words.weights),
         overhead=size_of(words.overhead, "--overhead", None, zero=True),
     )
+
+
+def weights_of(text: str | None) -> "Weights | None":
+    """A format of the weights, or their size."""
+    if text is None:
+        return None
+    from kvcalc.core.weights import parse
+
+    return parse(text, "--weights")
 
 
 def gpu_of(text: str | None, file: str | None) -> NamedGpu | None:

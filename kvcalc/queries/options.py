@@ -1,16 +1,18 @@
 """What a question may say, typed: None is what nobody said, so that a default or an engine's own flag may decide."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from kvcalc.core.card import Card
-from kvcalc.core.fitting import Budget
 from kvcalc.core.model import Model
 from kvcalc.core.request import Request, ask
 from kvcalc.core.sizing import Size, measure
 from kvcalc.core.units import Fraction
-from kvcalc.core.weights import Weights
 from kvcalc.errors import KvcalcError
+
+if TYPE_CHECKING:  # a short question asks about no memory, and imports nothing that it does not need
+    from kvcalc.core.card import Card
+    from kvcalc.core.fitting import Budget
+    from kvcalc.core.weights import Weights
 
 __all__ = [
     "DEFAULT_UTILIZATION", "OPTION_NAMES", "CacheFormat", "EngineChoice", "Memory", "NamedGpu", "Split", "Workload",
@@ -74,7 +76,7 @@ class NamedGpu(NamedTuple):
 
     text: str
     number: int | None
-    card: Card
+    card: "Card"
 
 
 class Memory(NamedTuple):
@@ -93,8 +95,11 @@ class Memory(NamedTuple):
     gpu: NamedGpu | None = None
     kv_memory: int | None = None
     utilization: Fraction | None = None
-    weights: Weights | None = None
+    weights: "Weights | None" = None
     overhead: int | None = None
+
+
+_NOTHING = Memory()
 
 
 class EngineChoice(NamedTuple):
@@ -190,15 +195,19 @@ def exact_size(
     return measure(request_for(model, workload, form, split, memory.gpu))
 
 
-def budget_of_card(budget: Budget | None) -> Budget | None:
+def budget_of_card(budget: "Budget | None") -> "Budget | None":
     """The budget where no engine is named: of a named card, a fraction is used."""
     if budget is not None and budget.card is not None and budget.utilization is None:
         return budget._replace(utilization=DEFAULT_UTILIZATION)
     return budget
 
 
-def budget_for(memory: Memory) -> Budget | None:
+def budget_for(memory: Memory) -> "Budget | None":
     """What is said about memory; None where nothing is. Raises KvcalcError where two words contradict each other."""
+    if memory == _NOTHING:
+        return None
+    from kvcalc.core.fitting import Budget
+
     if memory.kv_memory is not None:
         for name in ("vram", "gpu", "utilization", "weights", "overhead"):
             if getattr(memory, name) is not None:

@@ -4,8 +4,6 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvcalc.core.fitting import Budget, Fit, fit
-from kvcalc.core.fitting import warnings as memory_warnings
 from kvcalc.core.request import warnings as request_warnings
 from kvcalc.core.sizing import Size, measure
 from kvcalc.errors import KvcalcError
@@ -22,6 +20,7 @@ from kvcalc.queries.options import (
 from kvcalc.queries.source import Source, load_model
 
 if TYPE_CHECKING:
+    from kvcalc.core.fitting import Budget, Fit
     from kvcalc.core.model import Model
     from kvcalc.engines.base import Reservation
     from kvcalc.launch.command import Launch
@@ -64,8 +63,8 @@ class SizeAnswer(NamedTuple):
     """
 
     size: Size
-    budget: Budget | None
-    fit: Fit | None
+    budget: "Budget | None"
+    fit: "Fit | None"
     reservation: "Reservation | None"
     warnings: tuple[str, ...]
 
@@ -77,16 +76,22 @@ def answer(question: SizeQuestion) -> SizeAnswer:
     stated = budget_for(question.memory)
     model = load_model(question.source)
     size = exact_size(model, question.workload, question.form, question.split, question.memory, question.engine)
-    budget = budget_of_card(stated)
-    fitted = None if budget is None else fit(size, budget)
-    warnings = (*request_warnings(size.request), *memory_warnings(fitted and fitted.memory))
-    return SizeAnswer(size, budget, fitted, None, warnings)
+    budget, warnings = budget_of_card(stated), request_warnings(size.request)
+    if budget is None:
+        return SizeAnswer(size, None, None, None, tuple(warnings))
+    from kvcalc.core.fitting import fit
+    from kvcalc.core.fitting import warnings as memory_warnings
+
+    fitted = fit(size, budget)
+    return SizeAnswer(size, budget, fitted, None, (*warnings, *memory_warnings(fitted.memory)))
 
 
 def _engine_answer(question: SizeQuestion) -> SizeAnswer:
     """The answer of an engine. One that shortens sequences to what fits, and was left that, is asked for the length to
     which it does.
     """
+    from kvcalc.core.fitting import fit
+    from kvcalc.core.fitting import warnings as memory_warnings
     from kvcalc.engines.base import allocator_of, reserve  # engines are not what a short question asks about
     from kvcalc.launch.command import launch
     from kvcalc.queries.engine import ask_engine
@@ -113,7 +118,7 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
     return SizeAnswer(size, budget, fitted, reservation, tuple(warnings))
 
 
-def _shortened(posed: "EngineQuestion", reservation: "Reservation", fitted: Fit) -> "EngineQuestion | None":
+def _shortened(posed: "EngineQuestion", reservation: "Reservation", fitted: "Fit") -> "EngineQuestion | None":
     """The question with the length to which the engine reduces it in this memory, where its flags leave it that."""
     capacity, request = reservation.allocation.capacity, posed.question.request
     if fitted.fits or not posed.question.settings.get("auto_length") or capacity is None:

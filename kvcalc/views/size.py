@@ -1,6 +1,7 @@
 """The default verb's answer as values for JSON: the size, what fits, and what an engine reserves."""
 
-from kvcalc.core.fitting import Budget, Fit
+from typing import TYPE_CHECKING
+
 from kvcalc.core.formula import attention_tokens, has_state, recurrent_state
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared, kind
 from kvcalc.core.request import Request
@@ -8,6 +9,9 @@ from kvcalc.core.sizing import CacheGroup, Size
 from kvcalc.queries.size import SizeAnswer
 from kvcalc.views.document import Value, opening
 from kvcalc.views.model import model_values
+
+if TYPE_CHECKING:
+    from kvcalc.core.fitting import Budget, Fit
 
 __all__ = ["kv_values", "size_document"]
 
@@ -34,7 +38,7 @@ def size_document(answer: SizeAnswer, *, explain: bool = False) -> dict[str, Val
     return document
 
 
-def _request(request: Request, budget: Budget | None) -> dict[str, Value]:
+def _request(request: Request, budget: "Budget | None") -> dict[str, Value]:
     layout = request.layout
     values: dict[str, Value] = {
         "context": request.context,
@@ -67,7 +71,7 @@ def _request(request: Request, budget: Budget | None) -> dict[str, Value]:
     return values
 
 
-def _memory_asked(budget: Budget | None) -> dict[str, Value]:
+def _memory_asked(budget: "Budget | None") -> dict[str, Value]:
     """Which card, and where its memory comes from: a word of MEMORY_SOURCES, or `given`."""
     card = None if budget is None else budget.card
     given = "given" if budget is not None and budget.vram is not None else None
@@ -144,7 +148,7 @@ def _textbook(size: Size) -> Value:
     return dict(size.textbook._asdict())
 
 
-def _fit(fit: Fit, size: Size) -> dict[str, Value]:
+def _fit(fit: "Fit", size: Size) -> dict[str, Value]:
     memory, counted = fit.memory, fit.memory.vram is not None
     return {
         "vram_bytes_per_gpu": memory.vram,
