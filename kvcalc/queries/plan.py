@@ -180,7 +180,7 @@ def _uneven(row: PlanRow, layers: int) -> list[str]:
         return []
     more = ceil_div(weights * pp * ceil_div(layers, pp), layers) - weights
     divides = f"pp {pp} does not divide the model's {layers} layers"
-    return [f"{divides}: its fullest stage holds some {format_bytes(more)} of weights more than counted"]
+    return [f"{divides}: its fullest stage has {format_bytes(more)} more weights than assumed"]
 
 
 def _lengths(question: DeploymentQuestion) -> Lengths | None:
