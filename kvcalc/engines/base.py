@@ -143,8 +143,8 @@ class Engine(NamedTuple):
         block: The setting that says how many tokens a block has; None where no block size can be chosen.
         start: Writes the words of a start command. Raises KvcalcError for what the engine cannot do.
         replicates: One command starts all dp replicas; else there is one for each.
-        overheads: What comes off its part of the memory beside weights and cache, by the names of
-            `planner.overheads`; for the rest it leaves memory outside.
+        uncounted: Overheads, by the names of `planner.overheads`, that do not come off its part of the memory beside
+            weights and cache, since it leaves memory outside for them or has none.
         context_parallel: It has decode context parallelism.
         vendors: Whose cards it runs on; all where empty.
         pooled: Sequences take what they need from one pool. Else each has its full length for itself, so that the
@@ -170,7 +170,7 @@ class Engine(NamedTuple):
     block: str | None = None
     start: Callable[[Start], tuple[str, ...]] | None = None
     replicates: bool = False
-    overheads: tuple[str, ...] = ("activations", "graphs", "communication", "runtime")
+    uncounted: tuple[str, ...] = ()
     context_parallel: bool = False
     vendors: tuple[str, ...] = ()
     pooled: bool = True

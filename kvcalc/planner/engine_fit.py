@@ -12,6 +12,7 @@ from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
 from kvcalc.engines.base import Engine, Question, Reservation, allocator_of, reserve
 from kvcalc.errors import KvcalcError
 from kvcalc.planner.memo import Memo
+from kvcalc.planner.overheads import NAMES
 from kvcalc.planner.replica import ExactReplica
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ class EngineBackend:
         shared_prefix: int = 0,
     ) -> None:
         self.engine, self.version = engine, version
-        self.of_free, self.lines, self.context_parallel = engine.of_free, engine.overheads, engine.context_parallel
+        self.of_free, self.context_parallel = engine.of_free, engine.context_parallel
+        self.lines: tuple[str, ...] = tuple(name for name in NAMES if name not in engine.uncounted)
         self.name, self.vendors = engine.name, engine.vendors
         self._settings, self._share, self._prefix = settings, share, shared_prefix
         self._questions, self._shares = Memo[Question](), Memo[Fraction]()

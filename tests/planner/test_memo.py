@@ -18,6 +18,7 @@ from kvcalc.engines.base import Engine, Question
 from kvcalc.engines.options import EngineOptions
 from kvcalc.engines.vllm.engine import ENGINE as VLLM
 from kvcalc.errors import KvcalcError
+from kvcalc.launch.registry import all_engines
 from kvcalc.planner import overheads
 from kvcalc.planner.engine_fit import EngineBackend
 from kvcalc.planner.memo import Memo
@@ -127,3 +128,10 @@ def test_a_counted_question_forgets_what_another_version_found() -> None:
     ]
     assert [engine.allocate(each).values["size"] for each in asked] == [1, 1, 6, 2, 1]
     assert made == ["1", "twelve", "1", "1"]
+
+
+def test_an_engine_leaves_out_only_overheads_that_there_are() -> None:
+    """Each of them counts for every engine that does not name it, and so does a new one."""
+    engines = all_engines()
+    assert {name for engine in engines for name in engine.uncounted} <= set(overheads.NAMES)
+    assert EngineBackend(VLLM, VLLM.versions[-1], {}).lines == overheads.NAMES

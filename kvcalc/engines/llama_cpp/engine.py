@@ -121,5 +121,6 @@ ENGINE = Engine(
     start=start,
     vendors=("NVIDIA", "AMD", "Apple", "Intel"),
     pooled=False,
-    overheads=("activations", "runtime"),  # its compute buffer and the context; layers are handed on without a library
+    # It has a compute buffer and the context, and hands layers on without a library.
+    uncounted=("graphs", "communication"),
 )

@@ -147,7 +147,7 @@ ENGINE = Engine(
     # Before the weights a context and communication are there: 0.3 to 1.5 GiB in start-up logs.
     overhead=(3 * 2**30 // 10, 15 * 2**30 // 10),
     vendors=("NVIDIA", "AMD"),
-    overheads=("communication", "runtime"),  # --mem-fraction-static leaves room for activations and graphs outside
+    uncounted=("activations", "graphs"),  # --mem-fraction-static leaves room for them outside
     one_format=True,
     block="page_size",
     start=start,
