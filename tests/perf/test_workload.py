@@ -224,6 +224,8 @@ def test_the_safe_batch() -> None:
     assert safe_batch(1116.5, 10, 5) == pytest.approx(100)
     assert safe_batch(1000, 10, 0) == pytest.approx(100)
     assert safe_batch(0, 10, 5) == safe_batch(-1, 10, 5) == 0
+    # Where all are alike an exactly full pool holds them all, to the last.
+    assert [safe_batch(229_376 * n, 229_376, 0) for n in range(1, 200)] == list(range(1, 200))
     # H100 and Llama 3.1 8B, the planning notes: 444,864 tokens hold 353 of Azure's mean context.
     found = of_sums(SUMS["azure 900 s"])
     assert math.floor(safe_batch(444_864, found.context, 0)) == 353
