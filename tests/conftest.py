@@ -1,4 +1,4 @@
-"""What every test shares: no preset folder of the person who runs the tests, and the way to recorded facts."""
+"""What every test shares: the examples of properties, no preset folder of the person who runs the tests, and the way to recorded facts."""
 
 import json
 from collections.abc import Callable
@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 
 from kvcalc.cli.main import run
+
+from .examples import load_profile
+
+load_profile()
 
 ROOT = Path(__file__).resolve().parents[1]
 

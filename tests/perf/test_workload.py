@@ -138,6 +138,8 @@ def test_dispersion_of_counts() -> None:
     assert dispersion([float(i) for i in range(101)], 1.0) == 0
     # 4 at once in every fourth of 100 windows: mean 1, variance (9 + 3 x 1) / 4 = 3.
     assert dispersion([4.0 * (i // 4) for i in range(100)] + [100.0], 1.0) == pytest.approx(3)
+    # Two full windows are enough to tell from: 3 and 1 arrivals, mean 2, variance 1.
+    assert dispersion([0.0, 0.1, 0.2, 1.0, 2.0], 1.0) == pytest.approx(0.5)
     for few in ([], [1.0], [0.0, 1.5]):
         assert dispersion(few, 1.0) == 1  # nothing to tell from
 
