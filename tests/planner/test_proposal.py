@@ -44,7 +44,7 @@ def test_cards_in_any_order_and_twice() -> None:
         found = proposed([*order, order[0]])
         assert shown(found) == [("large", 1), ("middle", 3)]
         assert found.best is found.rows[0]
-        assert [(each.card, each.gpus, each.memory) for each in found.refused] == [("small", 4, 4)]
+        assert [(each.card, each.gpus, each.max_sequences) for each in found.refused] == [("small", 4, 4)]
 
 
 def test_why_no_fewer_of_the_best() -> None:
@@ -52,7 +52,7 @@ def test_why_no_fewer_of_the_best() -> None:
     assert proposed(CARDS).why_not is None
     why = proposed([Candidate(MIDDLE)]).why_not
     assert why is not None
-    assert (why.card, why.gpus, why.memory, why.binding) == ("middle", 2, 4, "kv")
+    assert (why.card, why.gpus, why.max_sequences, why.binding) == ("middle", 2, 4, "kv")
 
 
 def test_why_no_fewer_is_told_of_the_best_rows_own_formats() -> None:
@@ -61,14 +61,14 @@ def test_why_no_fewer_is_told_of_the_best_rows_own_formats() -> None:
     found = proposed([Candidate(MIDDLE)], precisions=formats)
     assert shown(found) == [("middle", 2), ("middle", 3)]
     assert found.why_not is not None
-    assert (found.why_not.gpus, found.why_not.memory) == (1, 4)
+    assert (found.why_not.gpus, found.why_not.max_sequences) == (1, 4)
 
 
 def test_no_plan_at_all() -> None:
     """Every card is refused, in the order of their names."""
     found = proposed([Candidate(NONE), Candidate(SMALL)], users=50)
     assert (found.best, found.rows, found.why_not) == (None, [], None)
-    assert [(each.card, each.memory) for each in found.refused] == [("none", 0), ("small", 4)]
+    assert [(each.card, each.max_sequences) for each in found.refused] == [("none", 0), ("small", 4)]
 
 
 def test_a_card_that_has_one_of_the_formats_is_not_refused() -> None:
@@ -117,4 +117,4 @@ def test_a_fixed_number_is_an_offer_of_its_own() -> None:
     """Two and four middle cards: three are the fewest, four are taken in full, two are too few."""
     found = proposed([Candidate(MIDDLE, fixed) for fixed in (4, None, 2)])
     assert [(row.gpus, row.candidate.fixed) for row in found.rows] == [(3, None), (4, 4)]
-    assert [(each.gpus, each.fixed, each.memory) for each in found.refused] == [(2, True, 4)]
+    assert [(each.gpus, each.fixed, each.max_sequences) for each in found.refused] == [(2, True, 4)]

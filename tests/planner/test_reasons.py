@@ -55,7 +55,7 @@ def test_the_split_is_named() -> None:
     """12 MB of weights over tp 2 x pp 2 are 3,000,000 B on each GPU."""
     found = refused(PlanQuestion(1_000, 50), 12 * M, most=4, pinned=Layout(2, 2, 0, 0))
     assert found.why == "weights take 2.861 MiB of 9.537 MiB at tp 2 x pp 2, 13 of 50 sequences fit"
-    assert (found.memory, found.gpus, found.fixed) == (13, 4, False)
+    assert (found.max_sequences, found.gpus, found.fixed) == (13, 4, False)
 
 
 def test_the_way_that_holds_most_is_nearest() -> None:
@@ -63,7 +63,7 @@ def test_the_way_that_holds_most_is_nearest() -> None:
     B; three GPUs hold 5. Of the two equals, fewer stages are simpler.
     """
     found = refused(PlanQuestion(1_000, 50), 12 * M, most=4)
-    assert (found.memory, found.gpus) == (13, 4)
+    assert (found.max_sequences, found.gpus) == (13, 4)
     assert " at tp 2 x pp 2, " in found.why
 
 
@@ -72,14 +72,14 @@ def test_of_equal_ways_the_fewest_gpus_are_nearest() -> None:
     the fewest that a way comes to (tp 4, 4 stages, tp 2 x pp 2), and tp 4 is the simplest.
     """
     found = refused(PlanQuestion(1_000_000, 1), most=7)
-    assert (found.memory, found.gpus, found.binding) == (0, 4, "kv")
+    assert (found.max_sequences, found.gpus, found.binding) == (0, 4, "kv")
     assert " at tp 4, one sequence needs 976.6 MiB" in found.why
 
 
 def test_replicas_count_together() -> None:
     """Three cards of 4 sequences each hold 12 of 13; with two replicas fixed, 8."""
-    assert refused(PlanQuestion(1_000, 13), most=3, pinned=Layout(1, 1, 0, 0)).memory == 12
-    assert refused(PlanQuestion(1_000, 13, dp=2), most=3, pinned=Layout(1, 1, 0, 0)).memory == 8
+    assert refused(PlanQuestion(1_000, 13), most=3, pinned=Layout(1, 1, 0, 0)).max_sequences == 12
+    assert refused(PlanQuestion(1_000, 13, dp=2), most=3, pinned=Layout(1, 1, 0, 0)).max_sequences == 8
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_format_that_the_card_has_not_comes_first() -> None:
     """Before any memory is counted."""
     ampere = card(10 * M, "a100", capability=(8, 0))
     found = refuse(search(PlanQuestion(1_000)), Candidate(ampere), configs(precision(model(), kv="fp8")), 16)
-    assert (found.binding, found.gpus, found.memory) == ("dtype", 16, 0)
+    assert (found.binding, found.gpus, found.max_sequences) == ("dtype", 16, 0)
     assert found.label == "A100"
 
 
@@ -153,7 +153,7 @@ def test_why_one_less_does_not_do() -> None:
     found, row = planned(PlanQuestion(1_000, 9), Candidate(CARD), [ONE])
     why = fewer(found, row, [ONE])
     assert why is not None
-    assert (row.gpus, why.gpus, why.memory, why.binding) == (3, 2, 8, "kv")
+    assert (row.gpus, why.gpus, why.max_sequences, why.binding) == (3, 2, 8, "kv")
     assert why.why.endswith("8 of 9 sequences fit")
     for users, of in ((4, Candidate(CARD)), (9, Candidate(CARD, 4))):
         found, row = planned(PlanQuestion(1_000, users), of, [ONE])
@@ -164,7 +164,7 @@ def test_the_nearest_of_all_cards() -> None:
     """Who holds most; then the fewest GPUs; then the name that is last."""
     one, two, three = (Refused(name, name, gpus, 5, "kv", "") for name, gpus in (("a", 2), ("b", 2), ("c", 3)))
     assert nearest([one, two, three]) == two
-    assert nearest([one, two, three._replace(memory=6)]).card == "c"
+    assert nearest([one, two, three._replace(max_sequences=6)]).card == "c"
 
 
 FEW = card(4_096_000, "few")  # two sequences of 1,000 tokens
