@@ -15,17 +15,10 @@ from kvcalc.core.request import ask
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import Fraction, ceil_div
 from kvcalc.core.weights import weigh
-from kvcalc.engines.base import (
-    Allocation,
-    Capacity,
-    Charge,
-    Engine,
-    EngineOptions,
-    Question,
-    Rule,
-    Step,
-    stage_caches,
-)
+from kvcalc.engines.allocation import Allocation, Capacity, Charge, Rule, Step
+from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.options import EngineOptions
+from kvcalc.engines.stages import stage_caches
 from kvcalc.errors import KvcalcError
 from kvcalc.planner.question import Backend, ExactBackend, ParallelConfig, PlanQuestion, Precision, parallel_configs
 from kvcalc.planner.replica import replica_layout, replica_layouts
