@@ -105,7 +105,7 @@ NO_ENGINE, ENGINE = ExactBackend(WHOLE), EngineBackend(engine()._replace(vendors
         (TURING, "auto", "bf16", NO_ENGINE, None),
         (TURING, "fp16", "bf16", NO_ENGINE, None),
         # an engine's makers; of a card without a maker, and of one without a name, nothing is known
-        (INSTINCT, "bf16", "bf16", ENGINE, "made-up does not run on MI300X"),
+        (INSTINCT, "bf16", "bf16", ENGINE, "made-up is not known to run on MI300X"),
         (AMPERE, "bf16", "bf16", ENGINE, None),
         (INSTINCT._replace(vendor=""), "bf16", "bf16", ENGINE, None),
         (NAMELESS, "bf16", "nvfp4", ENGINE, None),

@@ -84,7 +84,7 @@ def test_what_the_engine_refuses_is_quoted_without_its_option() -> None:
     way = config(model(Recurrent("rwkv", width=64, heads=2, head_dim=32)))
     (best,) = found.cheapest(Candidate(card(POOL, "a")), [way])
     said = lacking(VLLM, question, WHOLE, 0)(found.row(best))
-    assert said == "vllm has no rule for a rwkv state that was read"
+    assert said == "vllm's rule for rwkv state is not known"
 
 
 def test_whose_share_means_the_same() -> None:
