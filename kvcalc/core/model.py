@@ -19,6 +19,8 @@ __all__ = [
     "Attention",
     "Cache",
     "Compressed",
+    "Dimensions",
+    "FeedForward",
     "Indexer",
     "Kind",
     "Latent",
@@ -36,6 +38,7 @@ __all__ = [
 Reach = Literal["full", "sliding", "chunked", "cross"]
 RecurrentKind = Literal["mamba1", "mamba2", "deltanet", "kda", "shortconv", "lightning", "rglru", "rwkv", "rwkv4"]
 Kind = Literal["full", "sliding", "chunked", "latent", "indexer", "recurrent", "cross", "shared", "compressed"]
+FeedForward = Literal["dense", "moe", "none"]
 
 
 class Attention(NamedTuple):
@@ -128,6 +131,31 @@ Cache: TypeAlias = Stored | Shared
 Layer: TypeAlias = tuple[Cache, ...]
 
 
+class Dimensions(NamedTuple):
+    """Widths of the weights, in elements, as far as they are published: nothing of it changes the size of the cache.
+
+    `hidden` is the width of the residual stream and `vocab` the rows of the table of embeddings, which serves as output
+    head too where it is `tied`. A dense feed-forward layer has `intermediate` channels, in three matrices where it is
+    `gated` and else in two. Of `experts` in a layer a token uses `top_k`; each has `expert_intermediate` channels and
+    reads `expert_hidden` elements (0: all of `hidden`); shared experts have `shared_intermediate` channels together.
+    `feed_forward` has a word for each layer; () where all are alike. `q_lora_rank`: of queries under latent attention,
+    0 where they are not compressed. None is not known; a number of experts of 0 is a dense model.
+    """
+
+    hidden: int
+    vocab: int | None = None
+    intermediate: int | None = None
+    gated: bool = True
+    tied: bool = False
+    q_lora_rank: int = 0
+    experts: int = 0
+    top_k: int | None = None
+    expert_intermediate: int | None = None
+    expert_hidden: int = 0
+    shared_intermediate: int = 0
+    feed_forward: tuple[FeedForward, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Model:
     """A model's facts. `origin` says under which name or path it was found, and is no part of its identity."""
@@ -147,6 +175,8 @@ class Model:
     state_dtype: DType | None = None
     parameters: int | None = None
     active_parameters: int | None = None
+    encoder_parameters: int | None = None  # of towers for images or sound, among `parameters`; None: there is none
+    dimensions: Dimensions | None = field(default=None, repr=False)
     weights_bytes: int | None = None
     max_context: int | None = None
     context: int | None = None

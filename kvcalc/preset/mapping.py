@@ -13,6 +13,7 @@ from kvcalc.core.units import MOST_BYTES, parse_count
 from kvcalc.errors import KvcalcError, Problem
 from kvcalc.preset import notation
 from kvcalc.preset.caches import CacheTable
+from kvcalc.preset.dimensions import read_dimensions
 from kvcalc.preset.fields import Reader
 from kvcalc.preset.notation import Names
 
@@ -20,7 +21,8 @@ __all__ = ["CONFIDENCE", "KEYS", "model_from_preset", "read_layers"]
 
 KEYS = (
     "name", "id", "family", "base", "model_type", "gguf", "source", "confidence", "note",
-    "dtype", "weights_dtype", "kv_dtype", "state_dtype", "parameters", "active_parameters", "weights_bytes",
+    "dtype", "weights_dtype", "kv_dtype", "state_dtype", "parameters", "active_parameters", "encoder_parameters",
+    "weights_bytes", "dimensions",
     "max_context", "context", "encoder_tokens", "index_heads", "index_topk",
     "heads", "kv_heads", "head_dim", "k_dim", "v_dim", "layers", "count", "draft", "caches",
 )  # fmt: skip
@@ -50,6 +52,7 @@ def model_from_preset(data: Mapping[Any, object], origin: str) -> tuple[Model | 
         top.note(f"expected {len(layers)}, the number of layers described, got {count}", "count")
     if data.get("layers") is None:
         top.missing("the layers of the model, such as `80 full`", "layers")
+    facts["dimensions"] = read_dimensions(top, len(layers))
     built = CacheTable(top, defaults, layers, draft)
     top.close()
     if top.problems or name is None:
@@ -69,7 +72,7 @@ def _facts(top: Reader) -> dict[str, Any]:
     facts["weights_dtype"] = _dtype(top, "weights_dtype", dtypes.WEIGHTS)
     facts["kv_dtype"] = _dtype(top, "kv_dtype", dtypes.KV)
     facts["state_dtype"] = _dtype(top, "state_dtype", dtypes.COMPUTE)
-    for key in ("parameters", "active_parameters"):
+    for key in ("parameters", "active_parameters", "encoder_parameters"):
         facts[key] = _count(top, key)
     facts["weights_bytes"] = top.integer("weights_bytes", 1, MOST_BYTES)
     for key in ("max_context", "context", "encoder_tokens", "index_heads", "index_topk"):
