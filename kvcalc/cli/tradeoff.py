@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kvcalc.core.fitting import MemorySplit
     from kvcalc.core.request import Request
     from kvcalc.core.sizing import Size
-    from kvcalc.perf.tradeoff import Rig
+    from kvcalc.perf.clock import Clock
     from kvcalc.views.report import Report
     from kvcalc.views.tradeoff import Answer
 
@@ -46,9 +46,9 @@ Parameters = Annotated[_Text, _option("--parameters", metavar="N", panel="Worklo
 LinkOption = Annotated[_Text, _option("--link", metavar="LINK,...", panel="Hardware",
     help="How a cache comes back: pcie5, pcie4, nvme, 400gbit, 100gbit or a rate such as 25GB/s.")]  # fmt: skip
 BandwidthShare = Annotated[_Text, _option("--bandwidth-share", metavar="F", panel="Hardware",
-    help="Share of peak bandwidth that is attained. Default: 0.8.")]  # fmt: skip
+    help="Share of peak bandwidth that is attained. Default: the card's, as measured.")]  # fmt: skip
 ComputeShare = Annotated[_Text, _option("--compute-share", metavar="F", panel="Hardware",
-    help="Share of peak FLOP/s that is attained. Default: 0.45.")]  # fmt: skip
+    help="Share of peak FLOP/s that is attained. Default: the card's, as measured.")]  # fmt: skip
 Svg = Annotated[_Text, _option("--svg", metavar="FILE", panel="Output",
     help="Also write a curve over the context.")]  # fmt: skip
 
@@ -125,8 +125,8 @@ def _answer(model: Model, given: o.Given) -> "Answer":
     prompt, output = _lengths(given, o.request_of(model, asked).context)
     request = o.request_of(model, {**asked, "context": str(prompt + output)})
     flops = count(request.model, used, request.encoder_tokens)
-    rig = None if card is None else _rig(card, request, flops.parameters, given)
-    compared = compare(request, flops, prompt, output, rig, links)
+    clock = None if card is None else _clock(card, request, flops.parameters, given)
+    compared = compare(request, flops, prompt, output, clock, links)
     size = measure(request)
     memory = None if card is None else _room(size, given)
     return Answer(compared, size, card, memory, warnings(request))
@@ -177,30 +177,28 @@ def _lengths(given: o.Given, context: int) -> tuple[int, int]:
     return prompt, output
 
 
-def _rig(card: "Card", request: "Request", used: int, given: o.Given) -> "Rig":
-    """The replica: rates of the card, and the weights that one pass reads."""
-    from kvcalc.core.sharding import Layout
+def _clock(card: "Card", request: "Request", used: int, given: o.Given) -> "Clock":
+    """The clock of the replica."""
     from kvcalc.core.units import Fraction
     from kvcalc.core.weights import parse, weigh
-    from kvcalc.perf.demand import machine_of
-    from kvcalc.perf.roofline import Attained
-    from kvcalc.perf.tradeoff import Rig
+    from kvcalc.perf.clock import clock_of
+    from kvcalc.perf.machine import Attained
 
-    model, tp = request.facts, request.layout.tp
+    model = request.facts
     weights = "auto" if given["weights"] is None else parse(given["weights"], "--weights")
     if weights == "none":
         raise KvcalcError("--weights: none leaves nothing to read", "leave it out, or give their size")
-    held = weigh(model, weights).bytes
     stored: DType = model.weights_dtype or model.dtype
     if not isinstance(weights, str | int):
         stored = weights
-    machine = machine_of(card, Layout(), eight_bit=stored.name.startswith("fp8"))
-    attained = {
+    shares = {
         name: share.part / share.of
         for name, option in (("bandwidth", "bandwidth_share"), ("compute", "compute_share"))
         if given[option] is not None
         for share in [Fraction.parse(given[option], f"--{option.replace('_', '-')}")]
     }
-    total = max(model.parameters or used, used)
-    touched = max(1, held * used // total)
-    return Rig(tp, int(machine.bandwidth) * tp, int(machine.flops) * tp, held, touched, Attained(**attained))
+    held = weigh(model, weights).bytes
+    return clock_of(
+        card, request.layout, request.model, held, stored.name,
+        attained=Attained(**shares), used=used, encoder_tokens=request.encoder_tokens,
+    )  # fmt: skip

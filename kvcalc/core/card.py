@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-__all__ = ["MEMORY_SOURCES", "Card"]
+__all__ = ["MEMORY_SOURCES", "Card", "Shares"]
 
 # Where a card's memory comes from, best first, and how an answer says so.
 MEMORY_SOURCES = {
@@ -15,13 +15,36 @@ MEMORY_SOURCES = {
 }
 
 
+class Shares(NamedTuple):
+    """What of its published peaks a card attains in large operations; None where nobody measured it.
+
+    `bandwidth` and `link` are of the peaks of the same names, `flops16`, `flops8` and `flops4` of those of matrices
+    with such elements, `attention` of `flops16` too. `latency` are seconds before the ranks of tp have any sum,
+    `rank_latency` the same for each rank where they take turns on a bus; `crowded_link` is of `link` for four ranks and
+    more on one. `packed_bandwidth` and `packed_flops` (of `flops16`) are
+    llama.cpp's, whose own kernels unpack blocks of GGUF.
+    """
+
+    bandwidth: float | None = None
+    flops16: float | None = None
+    flops8: float | None = None
+    flops4: float | None = None
+    attention: float | None = None
+    link: float | None = None
+    latency: float | None = None
+    rank_latency: float | None = None
+    crowded_link: float | None = None
+    packed_bandwidth: float | None = None
+    packed_flops: float | None = None
+
+
 class Card(NamedTuple):
     """One device. `memory` is what the runtime reports, in bytes; `capability` is CUDA's, None for other makers' cards.
 
     Not the marketing size: an H100 of 80 GB reports 79.18 GiB. `memory_source` is a key of MEMORY_SOURCES. Rates are
     peaks, None where not published: `bandwidth` and `link` in bytes a second (`link` between devices of one machine, in
-    one direction), `flops16` and `flops8` in operations a second of dense matrices with 16-bit and with fp8 elements.
-    `machine` devices stand in one machine.
+    one direction), `flops16`, `flops8` and `flops4` in operations a second of dense matrices with elements of so many
+    bits. `shares` are what is attained of them. `machine` devices stand in one machine.
     """
 
     name: str
@@ -32,11 +55,13 @@ class Card(NamedTuple):
     bandwidth: int | None = None
     flops16: int | None = None
     flops8: int | None = None
+    flops4: int | None = None
     bf16: bool = True
     link: int | None = None
     machine: int = 8
     price: float | None = None  # an hour, from a user's own file; none is shipped
     memory_source: str = "runtime"
+    shares: Shares = Shares()
 
     @property
     def generation(self) -> int | None:

@@ -6,7 +6,7 @@ integer arithmetic: the most sequences that a replica holds, hence the fewest re
 
 from collections.abc import Sequence
 from math import ceil
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.core.card import Card
 from kvcalc.core.fitting import Budget, Fit, kv_budget, split_memory
@@ -14,12 +14,18 @@ from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, ceil_div
 from kvcalc.errors import KvcalcError
-from kvcalc.perf.demand import demand_of, machine_of
+from kvcalc.perf.clock import Clock
+from kvcalc.perf.demand import Demand, Work, demand_of, work_of
 from kvcalc.perf.load import Load, Replica, replicas, serve
-from kvcalc.perf.roofline import Demand
+from kvcalc.perf.machine import machine_of, quantises
+from kvcalc.perf.pace import pace_for, pace_of
+from kvcalc.perf.reads import cache_reads
 from kvcalc.perf.workload import Lengths, safe_batch
 from kvcalc.planner.overheads import Overhead, estimate, given, total
 from kvcalc.planner.question import Backend, Candidate, ParallelConfig, PlanQuestion, Precision, ReplicaMemory
+
+if TYPE_CHECKING:
+    from kvcalc.core.formula import Widths
 
 __all__ = ["Deployment", "PlanRow", "Search"]
 
@@ -84,7 +90,10 @@ class Search:
         self.question, self.backend = question, backend
         self.trouble: dict[tuple[str, str, str], str] = {}  # by card and formats
         self._lines: dict[tuple[int, bool], tuple[Overhead, ...]] = {}
-        self._demands: dict[int, Demand] = {}
+        self._demands: dict[tuple[int, str, bool], Demand] = {}
+        self._work: Work | None = None
+        self._reads: dict[tuple["Widths", Layout], float] = {}
+        self._clocks: dict[tuple[str, int, str, Layout], Clock] = {}
 
     def cheapest(self, candidate: Candidate, configs: Sequence[ParallelConfig]) -> list[Deployment]:
         """Every way, of those in one choice of formats, that needs the fewest of a card; none where it cannot be."""
@@ -171,21 +180,47 @@ class Search:
         self, card: Card, config: ParallelConfig, free: int, *, rate: float | None = None, users: int | None = None
     ) -> Load:
         """One replica under its part of the load. Raises KvcalcError where a rate of the card is not known."""
-        question, precision = self.question, config.precision
+        question = self.question
         assert question.lengths is not None
         memory, longest = self.backend.replica_memory(config, card), question.context
         each = memory.each if memory.pooled else lambda _: memory.each(longest)
-        machine = machine_of(card, config.layout, eight_bit=precision.weights_name.startswith("fp8"))
-        server = Replica(free - memory.shared(_mean(question.lengths)), each, machine, self._demand(precision))
-        return serve(server, question.lengths, rate=rate, users=users, attained=question.attained)
+        clock, read = self.clock(card, config), self._read(config)
+        if self._work is None:
+            self._work = work_of(clock.demand.flops, question.lengths, question.found)
+        pool = free - memory.shared(_mean(question.lengths))
+        return serve(Replica(pool, each, clock, self._work, read), question.lengths, rate=rate, users=users)
 
-    def _demand(self, precision: Precision) -> Demand:
-        kept = self._demands.get(precision.whole.bytes)
+    def clock(self, card: Card, config: ParallelConfig) -> Clock:
+        """The clock of one replica. Raises KvcalcError where a rate of the card is not known."""
+        precision, facts = config.precision, config.precision.request.facts
+        name = precision.weights_name or (facts.weights_dtype or facts.dtype).name
+        pace = pace_of(self.backend.name) if self.backend.name else pace_for(name)
+        key = card.name, precision.whole.bytes, name, config.layout
+        kept = self._clocks.get(key)
         if kept is None:
-            assert self.question.lengths is not None
-            request = precision.request
-            kept = demand_of(request.model, self.question.lengths, precision.whole.bytes, request.encoder_tokens)
-            self._demands[precision.whole.bytes] = kept
+            machine = machine_of(card, config.layout, name, pace, self.question.attained)
+            demand = self._demand(precision, name, quantised=quantises(card, name, pace))
+            kept = self._clocks[key] = Clock(machine, demand)
+        return kept
+
+    def _demand(self, precision: Precision, name: str, *, quantised: bool) -> Demand:
+        key = precision.whole.bytes, name, quantised
+        kept = self._demands.get(key)
+        if kept is None:
+            request, weights = precision.request, precision.whole.bytes
+            kept = self._demands[key] = demand_of(
+                request.model, weights, name, encoder_tokens=request.encoder_tokens, quantised=quantised
+            )
+        return kept
+
+    def _read(self, config: ParallelConfig) -> float:
+        """Bytes of the cache that a new token of a mean sequence reads on one GPU, each stage its own part."""
+        request, layout = config.precision.request, config.layout
+        key = request.widths, layout
+        kept = self._reads.get(key)
+        if kept is None:
+            read = sum(term.each * term.seen.at(self._tokens) for term in cache_reads(request, layout))
+            kept = self._reads[key] = read / layout.pp
         return kept
 
     def _found(self, candidate: Candidate, config: ParallelConfig, dp: int) -> Deployment:
