@@ -13,7 +13,7 @@ from kvcalc.core.model import Model
 from kvcalc.core.sharding import Layout
 from kvcalc.perf.demand import Demand, Work, demand_of, prompt_attention
 from kvcalc.perf.doubt import Doubt
-from kvcalc.perf.machine import CARDS_OWN, EXPERTS, HALF_SPEED, Attained, Machine, machine_of, quantises
+from kvcalc.perf.machine import CARDS_OWN, HALF_SPEED, Attained, Machine, machine_of, quantises
 from kvcalc.perf.pace import Pace, pace_for
 
 __all__ = ["Clock", "clock_of"]
@@ -49,7 +49,11 @@ class Clock(NamedTuple):
     @property
     def computing(self) -> float:
         """Seconds of one stage to compute a token with its weights."""
-        return (self.demand.dense + self.demand.expert / EXPERTS) / self.machine.gpus / self.machine.matrices
+        return (
+            (self.demand.dense + self.demand.expert / self.machine.pace.experts)
+            / self.machine.gpus
+            / self.machine.matrices
+        )
 
     @property
     def moving(self) -> float:

@@ -9,7 +9,7 @@ from kvcalc.perf.demand import Work
 from kvcalc.perf.doubt import Doubt, Span
 from kvcalc.perf.flow import Flow, Resource, flow
 from kvcalc.perf.pace import ALONE
-from kvcalc.perf.waiting import wait_at
+from kvcalc.perf.waiting import mean_wait, wait_at
 from kvcalc.perf.workload import Lengths, p99
 
 __all__ = ["Load", "Margins", "Replica", "replicas", "serve"]
@@ -47,7 +47,8 @@ class Load(NamedTuple):
 
     `binding` is the resource that gives out, with `reason` in one line; both None where the load is carried.
     `wait_seconds` is None for a fixed number of users, and where the wait would grow without end. `ttft_seconds` is
-    that of a mean prompt without any wait: its own passes, half a step until they begin, and the server's front end.
+    the mean: a wait for other prompts, its own passes, half a step until they begin, and the server's front end.
+    `burst_seconds` is what the mean of it would be if all users came at once; 0 where they come by themselves.
     `clock` has the rates that all of it follows from.
     """
 
@@ -57,6 +58,7 @@ class Load(NamedTuple):
     prefill_load: float  # rho: share of the time that goes to prompts
     prefill_seconds: float  # of a mean prompt that comes alone
     ttft_seconds: float | None
+    burst_seconds: float
     wait_seconds: float | None  # of 95 in 100 requests at most, before their prompt is begun
     context: float  # tokens of a sequence in the batch
     mean_tokens: float | None
@@ -85,11 +87,11 @@ class Load(NamedTuple):
 
     @property
     def ttft(self) -> Span | None:
-        """Seconds to the first token: at best with a front end that is alone, at most after those who wait."""
+        """Seconds to the first token on average; at most if all users came at once."""
         if self.ttft_seconds is None:
             return None
         span = self.doubt.around(self.ttft_seconds)
-        return Span(span.low, span.likely, span.high + (self.wait_seconds or 0.0))
+        return span._replace(high=max(span.high, self.doubt.factor * self.burst_seconds))
 
     @property
     def most(self) -> Span:
@@ -135,21 +137,29 @@ def serve(
         assert rate is not None, "a rate, or users"
         batch = flowing.batch(rate)
         if flowing.busy(rate) < 1:
-            wait = wait_at(95, 1, flowing.busy(rate), flowing.prompt_seconds, replica.work.variation, arrivals)
+            wait = wait_at(95, flowing.busy(rate), flowing.prompt_seconds, replica.work.variation, arrivals)
     full, busy = max(0, replica.pool) / each, flowing.busy(rate)
     if batch is None:
         binding, reason = _overrun(rate, flowing)
     else:
         filling = _fill(replica, lengths, batch, each, None if users is not None else arrivals)
         binding, reason = _verdict(batch, full, filling, wait, busy, flowing, margins)
-    prefill = replica.clock.alone(replica.work)
+    prefill, ttft, burst = replica.clock.alone(replica.work), None, 0.0
+    if batch is not None:
+        ttft = prefill + flowing.step(batch) / 2 + _front_end(replica.clock, batch)
+        if users is not None:
+            burst = ttft + (users - 1) / 2 * flowing.prompt_seconds
+        ttft += (1 - 1 / users if users else 1.0) * mean_wait(
+            busy, flowing.prompt_seconds, replica.work.variation, arrivals
+        )
     return Load(
         rate=rate,
         concurrency=batch,
         seconds_per_token=None if batch is None else flowing.step(batch) / (1 - busy),
         prefill_load=busy,
         prefill_seconds=prefill,
-        ttft_seconds=None if batch is None else prefill + flowing.step(batch) / 2 + _front_end(replica.clock, batch),
+        ttft_seconds=ttft,
+        burst_seconds=burst,
         wait_seconds=wait,
         context=lengths.context,
         mean_tokens=filling and filling.mean_tokens,

@@ -92,7 +92,7 @@ class Search:
         self._lines: dict[tuple[int, bool], tuple[Overhead, ...]] = {}
         self._demands: dict[tuple[int, str, bool], Demand] = {}
         self._work: Work | None = None
-        self._reads: dict[tuple["Widths", Layout], float] = {}
+        self._reads: dict[tuple[Widths, Layout], float] = {}
         self._clocks: dict[tuple[str, int, str, Layout], Clock] = {}
 
     def cheapest(self, candidate: Candidate, configs: Sequence[ParallelConfig]) -> list[Deployment]:
