@@ -28,12 +28,14 @@ class Demand(NamedTuple):
     """One model in one format, with bytes and FLOPs of all GPUs together.
 
     Each token reads `always` bytes of the weights, and of the `routed` ones the part of the experts that it is sent to,
-    which is `drawn`. `distinct`: experts are known, so that tokens that meet count once. `dense` and `expert` are FLOPs
-    of a token through the weights; `flops` has all of a token and of a prompt. `exchanged` are bytes of a token in one
-    sum over ranks. `unknown` are the causes of doubt, in words.
+    which is `drawn`. `distinct`: experts are known, so that tokens that meet count once. `held` has what no text reads
+    too: embeddings but for one row, and towers for images or sound. `dense` and `expert` are FLOPs of a token through
+    what it reads; `flops` has those of attention. `exchanged` are bytes of a token in one sum over ranks. `unknown` are
+    the causes of doubt, in words.
     """
 
     flops: Flops
+    held: int
     always: float
     routed: float
     drawn: float
@@ -43,11 +45,6 @@ class Demand(NamedTuple):
     blocks: Blocks
     distinct: bool = True
     unknown: tuple[str, ...] = ()
-
-    @property
-    def weights(self) -> float:
-        """Bytes of weights that a pass over endless tokens reads."""
-        return self.always + self.routed
 
     def read(self, tokens: float) -> float:
         """Bytes of weights that a pass over so many tokens reads.
@@ -95,10 +92,11 @@ def demand_of(
     )
     return Demand(
         flops=flops,
+        held=weights,
         always=(weights - routed) * read,
         routed=routed,
         drawn=parts.drawn,
-        dense=max(flops.linear - expert, 0.0),
+        dense=max(flops.linear - expert - 2 * _unread(model), 0.0),
         expert=min(expert, float(flops.linear)),
         exchanged=packed_bytes(COMPUTE["bf16"], hidden),
         blocks=blocks_of(model, hidden, quantised=quantised),

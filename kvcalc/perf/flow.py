@@ -13,7 +13,8 @@ __all__ = ["Flow", "Resource", "flow"]
 
 Resource = Literal["kv", "compute", "bandwidth"]
 _MOST_SEQUENCES = 2.0**40
-_CLOSE = 1e-10
+_CLOSE = 1e-12
+_MOST_TRIES = 200
 
 
 class Flow(NamedTuple):
@@ -53,15 +54,41 @@ class Flow(NamedTuple):
         """The mean sequences in the batch at a rate, None where no batch keeps up."""
         if rate >= self.most:
             return None
-        low, high = 0.0, 1.0
-        while self.rate(high) < rate:
-            low, high = high, 2 * high
+        low, missing = 0.0, self._left(0.0, rate)
+        high, left = 1.0, self._left(1.0, rate)
+        while left < 0:
+            low, missing = high, left
+            high *= 4
             if high > _MOST_SEQUENCES:
                 return None
-        while high - low > _CLOSE * high:
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.rate(middle) < rate else (low, middle)
-        return high
+            left = self._left(high, rate)
+        return self._between(rate, (low, missing), (high, left))
+
+    def _left(self, batch: float, rate: float) -> float:
+        """By how many sequences a batch exceeds those that a rate brings; crosses 0 once, from below."""
+        return batch - rate * (self.generated * self.step(batch) + batch * self.prompt_seconds)
+
+    def _between(self, rate: float, low: tuple[float, float], high: tuple[float, float]) -> float:
+        """The batch that a rate brings, between two of which each is given with what it has left over.
+
+        By false position, where an end that stays twice counts half (the Illinois rule, Dowell and Jarratt 1971,
+        doi 10.1007/BF01934364): a plan asks this thousands of times.
+        """
+        (a, below), (b, above) = low, high
+        last, side = a, 0
+        for _ in range(_MOST_TRIES):
+            batch = (a * above - b * below) / (above - below)
+            left = self._left(batch, rate)
+            if left == 0 or abs(batch - last) <= _CLOSE * batch:
+                return batch
+            last = batch
+            if left < 0:
+                a, below, above = batch, left, above / 2 if side < 0 else above
+                side = -1
+            else:
+                b, above, below = batch, left, below / 2 if side > 0 else below
+                side = 1
+        return b
 
     @property
     def scarce(self) -> Resource:

@@ -111,7 +111,8 @@ def ridge(clock: Clock) -> int:
     With 16-bit weights, peak FLOP/s over peak bandwidth: 295 on an H100.
     """
     machine, demand = clock.machine, clock.demand
-    return int(demand.read(1) * machine.peak_matrices / (demand.flops.linear * machine.peak_bandwidth))
+    computed = (demand.dense + demand.expert) * machine.peak_bandwidth
+    return int(demand.read(1) * machine.peak_matrices / computed) if computed else 0
 
 
 def times(clock: Clock, request: Request, prompt: int, output: int) -> Times:

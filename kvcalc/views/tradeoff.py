@@ -90,7 +90,7 @@ def _asked(answer: Answer) -> dict[str, Value]:
     if (clock := found.clock) is not None:
         machine = clock.machine
         rates = {
-            "weights_bytes": round(clock.demand.weights),
+            "weights_bytes": clock.demand.held,
             "weights_bytes_of_one_token": round(clock.demand.read(1)),
             "bandwidth_bytes_per_second": round(machine.peak_bandwidth * machine.gpus),
             "flops_per_second": round(machine.peak_matrices * machine.gpus),
@@ -125,7 +125,7 @@ def _seconds(times: Times, clock: Clock, size: Size) -> dict[str, Value]:
         "generation": _pair(times.generation),
         "ridge_tokens": times.ridge,
         "saves_time": times.saves,
-        "tokens_whose_cache_equals_weights": round(clock.demand.weights) // per_token if per_token else None,
+        "tokens_whose_cache_equals_weights": clock.demand.held // per_token if per_token else None,
     }
 
 

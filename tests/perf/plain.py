@@ -24,7 +24,9 @@ def demand(
 ) -> Demand:
     """So many bytes of weights that every token reads, and so many FLOPs of a token."""
     flops = Flops(round(linear / 2), (), ())
-    return Demand(flops, weights, routed, drawn, linear, 0.0, exchanged, Blocks(sums, 0, 0.0, 0.0))
+    return Demand(
+        flops, round(weights + routed), weights, routed, drawn, linear, 0.0, exchanged, Blocks(sums, 0, 0.0, 0.0)
+    )
 
 
 def clock(bandwidth: float, flops: float, weights: float, linear: float) -> Clock:

@@ -28,6 +28,7 @@ def replicas_of_models(draw: st.DrawFn) -> Replica:
     linear = draw(st.floats(1e8, 1e12))
     demand = Demand(
         flops=Flops(round(linear / 2), (), ()),
+        held=0,
         always=always,
         routed=draw(st.floats(0, 1e12)),
         drawn=draw(st.floats(0.01, 1.0)),
