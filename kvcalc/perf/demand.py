@@ -10,7 +10,7 @@ from kvcalc.perf.kernels import Blocks, blocks_of
 from kvcalc.perf.machine import HALF_SPEED
 from kvcalc.perf.workload import Lengths
 
-__all__ = ["Demand", "Found", "Work", "demand_of", "prompt_attention", "work_of"]
+__all__ = ["NOTHING_FOUND", "Demand", "Found", "Work", "demand_of", "prompt_attention", "work_of"]
 
 
 class Found(NamedTuple):
@@ -22,6 +22,9 @@ class Found(NamedTuple):
     def of(self, prompt: float) -> float:
         """Tokens of a prompt of that length that are not computed again."""
         return max(0.0, min(prompt - 1, max(float(self.tokens), self.share * prompt)))
+
+
+NOTHING_FOUND = Found()
 
 
 class Demand(NamedTuple):
@@ -164,7 +167,7 @@ class Work(NamedTuple):
     variation: float = 0.0
 
 
-def work_of(flops: Flops, lengths: Lengths, found: Found = Found()) -> Work:  # noqa: B008 - a value
+def work_of(flops: Flops, lengths: Lengths, found: Found = NOTHING_FOUND) -> Work:
     """The work of a mix of lengths, with a part of each prompt found in the cache."""
 
     def attention(prompt: float) -> float:

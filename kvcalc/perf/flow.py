@@ -11,7 +11,7 @@ from kvcalc.perf.workload import Lengths
 
 __all__ = ["Flow", "Resource", "flow"]
 
-Resource = Literal["kv", "compute", "bandwidth"]
+Resource = Literal["kv", "compute", "bandwidth", "latency"]
 _MOST_SEQUENCES = 2.0**40
 _CLOSE = 1e-12
 _MOST_TRIES = 200

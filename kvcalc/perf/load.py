@@ -5,9 +5,10 @@ from math import ceil
 from typing import NamedTuple
 
 from kvcalc.perf.clock import Clock
-from kvcalc.perf.demand import Work
+from kvcalc.perf.demand import NOTHING_FOUND, Found, Work
 from kvcalc.perf.doubt import Doubt, Span
 from kvcalc.perf.flow import Flow, Resource, flow
+from kvcalc.perf.latency import Latency, Targets, latency_of
 from kvcalc.perf.pace import ALONE
 from kvcalc.perf.waiting import mean_wait, wait_at
 from kvcalc.perf.workload import Lengths, p99
@@ -49,7 +50,7 @@ class Load(NamedTuple):
     `wait_seconds` is None for a fixed number of users, and where the wait would grow without end. `ttft_seconds` is
     the mean: a wait for other prompts, its own passes, half a step until they begin, and the server's front end.
     `burst_seconds` is what the mean of it would be if all users came at once; 0 where they come by themselves.
-    `clock` has the rates that all of it follows from.
+    `clock` has the rates that all of it follows from. `latency` has percentiles, where targets are asked for.
     """
 
     rate: float  # requests a second
@@ -69,6 +70,7 @@ class Load(NamedTuple):
     binding: Resource | None
     reason: str | None
     clock: Clock
+    latency: Latency | None = None
 
     @property
     def doubt(self) -> Doubt:
@@ -121,11 +123,14 @@ def serve(
     users: int | None = None,
     margins: Margins | None = None,
     arrivals: float = 1.0,
+    targets: Targets | None = None,
+    found: Found = NOTHING_FOUND,
 ) -> Load:
     """A replica under `rate` requests a second, or with `users` sequences at all times: one of the two.
 
     `arrivals` is their dispersion (`workload.dispersion`, best in windows of `lengths.residence` steps): 1 where they
-    come at random, more where in bursts.
+    come at random, more where in bursts. What is served but misses one of the `targets` is refused for latency; `found`
+    is what of each prompt stands in the cache, as the work has it.
     """
     margins = margins or Margins()
     each = max(1, replica.held(ceil(lengths.context)))
@@ -152,6 +157,12 @@ def serve(
         ttft += (1 - 1 / users if users else 1.0) * mean_wait(
             busy, flowing.prompt_seconds, replica.work.variation, arrivals
         )
+    latency = None
+    if targets is not None and batch is not None:
+        before = flowing.step(batch) / 2 + _front_end(replica.clock, batch)
+        latency = latency_of(flowing, lengths, rate, batch, before, found=found, arrivals=arrivals)
+        if binding is None and (missed := latency.missed(targets)) is not None:
+            binding, reason = "latency", str(missed)
     return Load(
         rate=rate,
         concurrency=batch,
@@ -170,6 +181,7 @@ def serve(
         binding=binding,
         reason=reason,
         clock=replica.clock,
+        latency=latency,
     )
 
 

@@ -11,6 +11,7 @@ from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
 from kvcalc.core.weights import WeightBytes, Weights
 from kvcalc.errors import KvcalcError
 from kvcalc.perf.demand import Found
+from kvcalc.perf.latency import Targets
 from kvcalc.perf.machine import Attained
 from kvcalc.perf.workload import Lengths
 from kvcalc.planner.overheads import NAMES
@@ -32,8 +33,8 @@ __all__ = [
 class PlanQuestion(NamedTuple):
     """What is asked for. `users` sequences at once, of up to `context` tokens; with `lengths`, of lengths as they are.
 
-    `rate` are requests a second, of whose prompts `found` stands in the cache. `overhead` stands for all lines,
-    `stated` for some. `across`: tp may span machines.
+    `rate` are requests a second, of whose prompts `found` stands in the cache, and `targets` what they are promised.
+    `overhead` stands for all lines, `stated` for some. `across`: tp may span machines.
     """
 
     context: int
@@ -41,6 +42,7 @@ class PlanQuestion(NamedTuple):
     lengths: Lengths | None = None
     rate: float | None = None
     found: Found = Found()
+    targets: Targets | None = None
     most_gpus: int = 64
     dp: int | None = None
     across: bool = False

@@ -174,7 +174,23 @@ class Search:
             if needed is not None and question.rate is not None:
                 carried = replicas(lambda rate: self.load(card, config, free, rate=rate), question.rate, most)
                 needed = None if carried is None else max(needed, carried)
+            elif needed is not None and question.targets is not None:
+                needed = self._quick_enough(card, config, free, needed, most)
         return needed if needed is None or fixed is None else fixed
+
+    def _quick_enough(self, card: Card, config: ParallelConfig, free: int, low: int, high: int) -> int | None:
+        """The fewest of `low` to `high` replicas on which the users meet the targets, or None."""
+
+        def met(dp: int) -> bool:
+            latency = self.load(card, config, free, users=ceil_div(self.question.users, dp)).latency
+            return self.question.targets is None or latency is None or latency.missed(self.question.targets) is None
+
+        if not met(high):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if met(middle) else (middle + 1, high)
+        return high
 
     def load(
         self, card: Card, config: ParallelConfig, free: int, *, rate: float | None = None, users: int | None = None
@@ -188,7 +204,14 @@ class Search:
         if self._work is None:
             self._work = work_of(clock.demand.flops, question.lengths, question.found)
         pool = free - memory.shared(_mean(question.lengths))
-        return serve(Replica(pool, each, clock, self._work, read), question.lengths, rate=rate, users=users)
+        return serve(
+            Replica(pool, each, clock, self._work, read),
+            question.lengths,
+            rate=rate,
+            users=users,
+            targets=question.targets,
+            found=question.found,
+        )
 
     def clock(self, card: Card, config: ParallelConfig) -> Clock:
         """The clock of one replica. Raises KvcalcError where a rate of the card is not known."""
