@@ -7,7 +7,7 @@ from kvcalc.core.card import Card
 from kvcalc.core.dtypes import DType
 from kvcalc.core.request import Request
 from kvcalc.core.sizing import Size
-from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
+from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div, format_bytes
 from kvcalc.core.weights import WeightBytes, Weights, weigh
 from kvcalc.errors import KvcalcError
 
@@ -71,6 +71,7 @@ class MemorySplit(NamedTuple):
     card: Card | None = None
     of_free: bool = False
     rough_weights: bool = False  # estimated from a format that only a part of the checkpoint has
+    weights_range: tuple[int, int] | None = None  # of all GPUs together, where files of a format differ
 
     @property
     def free(self) -> int:
@@ -221,6 +222,7 @@ def split_memory(whole: WeightBytes, ways: int, budget: Budget) -> MemorySplit:
         weights_source=whole.source,
         card=budget.card,
         rough_weights=whole.rough,
+        weights_range=(whole.low, whole.high) if whole.rough and whole.low < whole.high else None,
     )
 
 
@@ -245,6 +247,9 @@ def warnings(memory: MemorySplit | None, stored: str | None = None) -> list[str]
         return [
             f"weights counted as {memory.weights_source}, while what runs is {stored}: --weights SIZE takes its size"
         ]
+    if memory.weights_range is not None:
+        low, high = map(format_bytes, memory.weights_range)
+        return [f"weights estimated as {memory.weights_source}, {low} to {high}; --weights SIZE takes a measured size"]
     if memory.rough_weights:
         estimate = f"weights estimated as {memory.weights_source}"
         return [f"{estimate}, without what is stored in wider formats; --weights SIZE takes a measured size"]
