@@ -17,10 +17,6 @@ class Span(NamedTuple):
     likely: float
     high: float
 
-    def inverse(self) -> "Span":
-        """The same of its inverse, such as of a rate whose seconds these are."""
-        return Span(1 / self.high, 1 / self.likely, 1 / self.low)
-
 
 class Doubt(NamedTuple):
     """What is not known, in words: each cause widens the range of an answer."""

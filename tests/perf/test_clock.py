@@ -283,7 +283,6 @@ def test_what_is_scarce() -> None:
 
 
 def test_ranges() -> None:
-    """A factor of 1.5 either way, and more for each cause; a rate's range is that of its seconds turned over."""
+    """A factor of 1.5 either way, and more for each cause."""
     assert Doubt().around(0.03) == pytest.approx(Span(0.02, 0.03, 0.045))
     assert Doubt(("a", "b")).factor == pytest.approx(1.5 * 1.3**2)
-    assert Span(0.1, 0.2, 0.5).inverse() == pytest.approx(Span(2, 5, 10))
