@@ -7,7 +7,7 @@ from kvcalc.core.card import Card
 from kvcalc.core.dtypes import DType
 from kvcalc.core.request import Request
 from kvcalc.core.sizing import Size
-from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
+from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div, format_bytes
 from kvcalc.core.weights import WeightBytes, Weights, weigh
 from kvcalc.errors import KvcalcError
 
@@ -92,6 +92,7 @@ class MemorySplit(NamedTuple):
     card: Card | None = None
     of_free: bool = False
     rough_weights: bool = False
+    weights_range: tuple[int, int] | None = None
 
     @property
     def free(self) -> int:
@@ -257,6 +258,7 @@ def split_memory(whole: WeightBytes, ways: int, budget: Budget) -> MemorySplit:
         weights_source=whole.source,
         card=budget.card,
         rough_weights=whole.rough,
+        weights_range=(whole.low, whole.high) if whole.rough and whole.low < whole.high else None,
     )
 
 
@@ -281,6 +283,9 @@ def warnings(memory: MemorySplit | None, stored: str | None = None) -> list[str]
         return [
             f"weights counted as {memory.weights_source}, while what runs is {stored}: --weights SIZE takes its size"
         ]
+    if memory.weights_range is not None:
+        low, high = map(format_bytes, memory.weights_range)
+        return [f"weights estimated as {memory.weights_source}, {low} to {high}; --weights SIZE takes a measured size"]
     if memory.rough_weights:
         estimate = f"weights estimated as {memory.weights_source}"
         return [f"{estimate}, without what is stored in wider formats; --weights SIZE takes a measured size"]

@@ -19,7 +19,10 @@ __all__ = [
     "Attention",
     "Cache",
     "Compressed",
+    "Dimensions",
+    "FeedForward",
     "Indexer",
+    "Kept",
     "Kind",
     "Latent",
     "Layer",
@@ -34,6 +37,8 @@ __all__ = [
 Pattern = Literal["full", "sliding", "chunked", "cross"]
 RecurrentKind = Literal["mamba1", "mamba2", "deltanet", "kda", "shortconv", "lightning", "rglru", "rwkv", "rwkv4"]
 Kind = Literal["full", "sliding", "chunked", "latent", "indexer", "recurrent", "cross", "shared", "compressed"]
+FeedForward = Literal["dense", "moe", "none"]
+Kept = Literal["attention", "state", "dense", "shared", "experts", "head"]
 
 
 class Attention(NamedTuple):
@@ -161,6 +166,33 @@ Cache: TypeAlias = Stored | Shared
 Layer: TypeAlias = tuple[Cache, ...]
 
 
+class Dimensions(NamedTuple):
+    """Widths of the weights, in elements, as far as they are published: nothing of it changes the size of the cache.
+
+    `hidden` is the width of the residual stream and `vocab` the rows of the table of embeddings, which serves as output
+    head too where it is `tied`. A dense feed-forward layer has `intermediate` channels, in three matrices where it is
+    `gated` and else in two. Of `experts` in a layer a token uses `top_k`; each has `expert_intermediate` channels and
+    reads `expert_hidden` elements (0: all of `hidden`); shared experts have `shared_intermediate` channels together.
+    `feed_forward` has a word for each layer; () where all are alike. `q_lora_rank`: of queries under latent attention,
+    0 where they are not compressed. `query_gate`: attention has a gate as wide as its queries. None is not known; a
+    number of experts of 0 is a dense model.
+    """
+
+    hidden: int
+    vocab: int | None = None
+    intermediate: int | None = None
+    gated: bool = True
+    tied: bool = False
+    q_lora_rank: int = 0
+    query_gate: bool = False
+    experts: int = 0
+    top_k: int | None = None
+    expert_intermediate: int | None = None
+    expert_hidden: int = 0
+    shared_intermediate: int = 0
+    feed_forward: tuple[FeedForward, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Model:
     """A model's facts.
@@ -189,6 +221,7 @@ class Model:
         index_topk: Of sparse attention: tokens or entries that are then looked at.
         draft: Layers that draft tokens, which some engines cache too.
         origin: The name or path under which it was found, which is no part of its identity.
+        named: What of it only the name tells that it was asked for by, such as a format; no part of its identity.
         unweighed: Why its file does not tell the weights; no part of its identity.
     """
 
@@ -203,10 +236,13 @@ class Model:
     confidence: str | None = None
     note: str | None = None
     weights_dtype: DType | None = None
+    weights_kept: tuple[Kept, ...] = ()  # what a checkpoint in weights_dtype keeps in `dtype`, beside tables and norms
     kv_dtype: DType | None = None
     state_dtype: DType | None = None
     parameters: int | None = None
     active_parameters: int | None = None
+    encoder_parameters: int | None = None  # of towers for images or sound, among `parameters`; None: there is none
+    dimensions: Dimensions | None = field(default=None, repr=False)
     weights_bytes: int | None = None
     max_context: int | None = None
     context: int | None = None
@@ -215,6 +251,7 @@ class Model:
     index_topk: int | None = None
     draft: tuple[Layer, ...] = field(default=(), repr=False)
     origin: str = field(default="", compare=False)
+    named: str | None = field(default=None, compare=False)
     unweighed: str | None = field(default=None, compare=False)
 
     def caches(self) -> Iterator[Cache]:

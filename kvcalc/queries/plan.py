@@ -11,6 +11,7 @@ from kvcalc.core.request import warnings as request_warnings
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import Fraction, ceil_div, format_bytes, many
 from kvcalc.errors import KvcalcError
+from kvcalc.perf.demand import Found
 from kvcalc.perf.workload import Length, Lengths, lengths
 from kvcalc.planner.overheads import NAMES
 from kvcalc.planner.proposal import Proposal, propose
@@ -212,6 +213,7 @@ def _wanted(question: DeploymentQuestion, context: int, sizes: Lengths | None) -
         users=question.users,
         lengths=sizes,
         rate=question.rate,
+        found=Found(tokens=question.shared_prefix),
         most_gpus=question.max_gpus,
         dp=question.split.dp,
         across=question.across_machines,

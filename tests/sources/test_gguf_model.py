@@ -134,7 +134,8 @@ def test_facts_of_the_file():
         file="models/x.gguf", weights_bytes=378_000_000, parameters=596_049_920,
     )  # fmt: skip
     assert list(data) == ["name", "model_type", "gguf", "source", "confidence", "note", "dtype", "parameters",
-                          "weights_bytes", "max_context", "heads", "kv_heads", "head_dim", "layers"]  # fmt: skip
+                          "weights_bytes", "dimensions", "max_context", "heads", "kv_heads", "head_dim",
+                          "layers"]  # fmt: skip
     assert (data["name"], data["model_type"], data["gguf"]) == ("Qwen3 0.6B", "qwen3", "qwen3")
     assert (data["source"], data["confidence"], data["dtype"]) == ("models/x.gguf", "config file read", "fp16")
     assert data["note"] == "GGUF does not say in what the model computes: fp16 is the dtype that llama.cpp caches in."
