@@ -44,22 +44,22 @@ def _assumptions(question: Question, run: StartLog, version: str | None) -> list
     # whether it matters, the settings that would state it, and the assumptions
     table: tuple[tuple[bool, set[str], Sequence[_Assumption]], ...] = (
         (version is None, set(), rows),
-        (run.last("cpu") is not None, {"block_size"}, [_setting("block_size", 128, "blocks of 128 tokens, as on CPUs")]),
+        (run.last("cpu") is not None, {"block_size"}, [_with("block_size", 128, "blocks of 128 tokens, as on CPUs")]),
         (latents, {"block_size", "backend"},
-         [_setting("block_size", size, f"blocks of {size} tokens") for size in (16, 32, 64, 128)]),
+         [_with("block_size", size, f"blocks of {size} tokens") for size in (16, 32, 64, 128)]),
         (sparse, {"backend"},
-         [_setting("backend", "FLASHINFER_MLA_SPARSE", "Blackwell's kernel for sparse latents, in plain fp8")]),
+         [_with("backend", "FLASHINFER_MLA_SPARSE", "Blackwell's kernel for sparse latents, in plain fp8")]),
         (windows, {"max_num_batched_tokens"},
-         [_setting("max_num_batched_tokens", n, f"{n:,} batched tokens") for n in (2048, 16384)]),
-        (windows, {"async_scheduling"}, [_setting("async_scheduling", False, "scheduling that is not asynchronous")]),
-        (bool(states), {"block_size", "backend"}, [_setting("block_size", 64, "blocks of 64 tokens, as on Intel's GPUs")]),
+         [_with("max_num_batched_tokens", n, f"{n:,} batched tokens") for n in (2048, 16384)]),
+        (windows, {"async_scheduling"}, [_with("async_scheduling", False, "scheduling that is not asynchronous")]),
+        (bool(states), {"block_size", "backend"}, [_with("block_size", 64, "blocks of 64 tokens, as on Intel's GPUs")]),
         (bool(states), {"enable_prefix_caching"},
-         [_setting("enable_prefix_caching", on, f"prefix caching {'on' if on else 'off'}") for on in (False, True)]),
+         [_with("enable_prefix_caching", on, f"prefix caching {'on' if on else 'off'}") for on in (False, True)]),
         (bool(states and settings.get("enable_prefix_caching", True)), {"mamba_cache_mode"},
-         [_setting("mamba_cache_mode", "align", "states kept where prefixes end")]),
+         [_with("mamba_cache_mode", "align", "states kept where prefixes end")]),
         ("deltanet" in states, {"gdn_backend"},
-         [_setting("gdn_backend", "triton", "Triton's kernel for the gated delta rule")]),
-        (windows, {"hybrid"}, [_setting("hybrid", False, "windows kept in full")]),
+         [_with("gdn_backend", "triton", "Triton's kernel for the gated delta rule")]),
+        (windows, {"hybrid"}, [_with("hybrid", False, "windows kept in full")]),
     )  # fmt: skip
     return [assumptions for matters, stated, assumptions in table if matters and not stated & set(settings)]
 
@@ -84,5 +84,5 @@ def _version(row: Version) -> _Assumption:
     return f"the rules of vllm {row.name}", lambda question: question._replace(version=row)
 
 
-def _setting(name: str, value: object, words: str) -> _Assumption:
+def _with(name: str, value: object, words: str) -> _Assumption:
     return words, lambda question: question._replace(settings={**question.settings, name: value})
