@@ -86,6 +86,7 @@ class Search:
         self.trouble: dict[tuple[str, str, str], str] = {}  # by card and formats
         self._lines = Memo[tuple[Overhead, ...]]()
         self._demands = Memo[Demand]()
+        self._pools: dict[tuple[int, int], int] = {}  # by replica, which its backend keeps alive, and free bytes
 
     def cheapest(self, candidate: Candidate, configs: Sequence[ParallelConfig]) -> list[Deployment]:
         """Every way, of those in one choice of formats, that needs the fewest of a card; none where it cannot be."""
@@ -140,10 +141,23 @@ class Search:
         if not memory.holds(1, question.context, free):
             return 0
         each, spread = _bytes(memory, question.lengths)
-        max_sequences = (
-            int(safe_batch(free - memory.shared(_mean(question.lengths)), each, spread)) if each else MOST_TOKENS
-        )
+        max_sequences = int(safe_batch(self._pool(memory, free), each, spread)) if each else MOST_TOKENS
         return min(max_sequences, memory.most_sequences or MOST_TOKENS)
+
+    def _pool(self, memory: ReplicaMemory, free: int) -> int:
+        """Bytes for what sequences of the mean length have of their own. Where an engine's pools do not fill together
+        (a null block, equal bytes for each window, slots of states), only those bytes that it can fill.
+        """
+        key = id(memory), free
+        if key not in self._pools:
+            tokens = self._tokens
+            each, pool = memory.each(tokens), free - memory.shared(tokens)
+            if memory.pooled and each and pool > 0:
+                by_bytes = min(pool // each, memory.most_sequences or MOST_TOKENS)
+                if not memory.holds(by_bytes, tokens, free):
+                    pool = each * memory.largest(tokens, free, by_bytes)
+            self._pools[key] = pool
+        return self._pools[key]
 
     def least(self, candidate: Candidate, config: ParallelConfig, most: int) -> int | None:
         """The fewest replicas, up to `most`, that do what is asked. Where their number is fixed, that one or none."""
@@ -173,7 +187,7 @@ class Search:
         memory, longest = self.backend.replica_memory(config, card), question.context
         each = memory.each if memory.pooled else lambda _: memory.each(longest)
         machine = machine_of(card, config.layout, eight_bit=precision.weights_name.startswith("fp8"))
-        server = Replica(free - memory.shared(_mean(question.lengths)), each, machine, self._demand(precision))
+        server = Replica(self._pool(memory, free), each, machine, self._demand(precision))
         return serve(server, question.lengths, rate=rate, users=users, attained=question.attained)
 
     def _demand(self, precision: Precision) -> Demand:

@@ -12,8 +12,9 @@ from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 from kvcalc.core.units import Fraction
 
+from .conftest import TOKENS
+
 MODELS = st.from_type(Model)
-TOKENS = st.integers(1, 20_000)
 BATCHES = st.integers(1, 50)
 MEMORY = st.integers(1, 10**12) | st.integers(1, 10**7)
 REPLICAS = st.integers(1, 8)

@@ -14,10 +14,11 @@ from kvcalc.core.model import Attention, Compressed, Latent, Model, Recurrent, S
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 
+from .conftest import TOKENS
+
 MODELS = st.from_type(Model)
 WIDTHS = st.from_type(Widths)
 STORED: st.SearchStrategy[Stored] = st.one_of(*map(st.from_type, get_args(Stored)))
-TOKENS = st.integers(1, 20_000)
 RATES = st.lists(st.builds(Rate, st.integers(0, 10**6), st.integers(1, 200)), max_size=6)
 
 

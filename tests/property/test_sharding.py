@@ -14,9 +14,10 @@ from kvcalc.core.request import ask
 from kvcalc.core.sharding import Layout
 from kvcalc.core.sizing import Size, measure
 
+from .conftest import TOKENS
+
 MODELS = st.from_type(Model)
 WIDTHS = st.from_type(Widths)
-TOKENS = st.integers(1, 20_000)
 Whole: TypeAlias = Latent | Indexer
 
 
