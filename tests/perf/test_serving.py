@@ -378,6 +378,7 @@ def test_no_room_at_all() -> None:
     for pool in (0, -(10**9)):
         full = serve(replica("h100")._replace(pool=pool), CONVERSATION, rate=0.01)
         assert (full.binding, full.capacity) == ("kv", 0)
+        assert str(full.reason).endswith("of which the pool holds 0.0")
 
 
 CARD = Card("x", "X", 10**10, bandwidth=10**12, flops16=10**14, flops8=2 * 10**14, link=10**11)

@@ -10,10 +10,10 @@ from kvcalc.core.request import ask
 from kvcalc.core.sharding import Layout
 from kvcalc.errors import KvcalcError
 from kvcalc.library import loader
-from kvcalc.perf.flops import count
+from kvcalc.perf.flops import Flops, count
 from kvcalc.perf.links import LINKS, parse_links
 from kvcalc.perf.roofline import Attained
-from kvcalc.perf.tradeoff import Comparison, Rig, cache_reads, compare
+from kvcalc.perf.tradeoff import Clock, Comparison, Rig, cache_reads, compare
 
 HALF = Attained(bandwidth=0.8, compute=0.5, fixed_seconds=0.001)
 P8, P70 = 8_030_000_000, 70_550_000_000
@@ -155,6 +155,15 @@ def test_experts() -> None:
     ]  # fmt: skip
     # 8-bit weights at 16-bit speed: half of 295
     assert rig.ridge(37 * 10**9) == 147
+
+
+def test_passes_before_and_after_every_expert_is_read() -> None:
+    """10 B of weights, of which a token touches 3, at 1 B/s: passes over 1 to 5 tokens read 3, 6, 9, 10 and 10 B."""
+    rig = Rig(1, 1, 10**30, 10, 3, Attained(1, 1, 0))
+    seconds = [Clock(rig, Flops(1, (), ()), (), 1).generation_anew(1, output) for output in (1, 2, 3, 4, 5)]
+    assert seconds == [3, 9, 18, 28, 38]
+    # Two sequences touch 6 B with their first token, and all with their second.
+    assert Clock(rig, Flops(1, (), ()), (), 2).generation_anew(1, 3) == 26
 
 
 def test_sparse_attention_reads_what_it_chooses() -> None:
