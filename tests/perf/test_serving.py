@@ -395,6 +395,7 @@ def test_no_room_at_all() -> None:
     for pool in (0, -(10**9)):
         full = serve(replica("h100")._replace(pool=pool), CONVERSATION, rate=0.01)
         assert (full.binding, full.capacity) == ("kv", 0)
+        assert str(full.reason).endswith("of which the pool holds 0.0")
 
 
 def test_the_first_token_by_hand() -> None:
