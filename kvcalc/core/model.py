@@ -243,6 +243,7 @@ class Model:
     active_parameters: int | None = None
     encoder_parameters: int | None = None  # of towers for images or sound, among `parameters`; None: there is none
     dimensions: Dimensions | None = field(default=None, repr=False)
+    dimensions_source: str | None = None  # where they and encoder_parameters were read; None: where the rest was
     weights_bytes: int | None = None
     max_context: int | None = None
     context: int | None = None
