@@ -186,8 +186,18 @@ def pose(model: "Model", given: Given, started: "Launch | None") -> tuple[Size, 
     own = {f"--{name.replace('_', '-')}" for name in given}
     behind_it = [f"{name}: options of kvcalc stand in front of --" for name in started.read.unknown if name in own]
     stored = engine.stored(started.program, started.read, model)
-    warnings = (*behind_it, *started.warnings, *stated.warnings)
+    warnings = (*behind_it, *started.warnings, *stated.warnings, *_uncounted(stated, given))
     return size, Posed(engine, question, stated, stored, at_most, warnings)
+
+
+def _uncounted(stated: "EngineOptions", given: Given) -> list[str]:
+    """Flags that change the memory and are not counted, where there is a budget on which a verdict would rest."""
+    from kvcalc.commands.effects import said, touching
+
+    alone = stated.kv_memory is not None or given.get("kv_memory") is not None
+    if not alone and given.get("vram") is None and given.get("gpu") is None:
+        return []
+    return [said(each) for each in touching(stated.uncounted, cache_alone=alone)]
 
 
 def _draft(name: str, given: Given) -> "Model":

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from kvcalc.commands.effects import Effects, Uncounted, found
 from kvcalc.commands.variables import Open, left_open
 from kvcalc.errors import KvcalcError, escape, shown
 
@@ -72,7 +73,8 @@ class Flags(NamedTuple):
     server, whose variables count. `images` start the engine by their names. `underscores` may stand for the hyphens of
     long names; those may be `abbreviated`, as argparse allows it. `wordless` are programs that take no words but their
     flags' ("" for flags alone), of which `many` take several. `config` are flags that name a YAML file of more flags,
-    whose words stand before those of the command, or behind them where they are `config_last`.
+    whose words stand before those of the command, or behind them where they are `config_last`. `effects`: what flags
+    and variables change of the memory that no rule here counts.
     """
 
     programs: tuple[str, ...] = ()
@@ -87,13 +89,15 @@ class Flags(NamedTuple):
     many: frozenset[str] = frozenset()
     config: tuple[str, ...] = ()
     config_last: bool = False
+    effects: Effects = {}
 
 
 class FlagValues(NamedTuple):
     """What a command line says: values by key, words that belong to no flag, and what was not understood.
 
     `version` is the row of the engine's table that holds, since defaults change; they may depend on `memory` too, the
-    bytes of all GPUs of one server, where these are known. `unknown` are names of flags.
+    bytes of all GPUs of one server, where these are known. `unknown` are names of flags. `uncounted` are flags that
+    change the memory and are not counted.
     """
 
     values: Mapping[str, object]
@@ -102,6 +106,7 @@ class FlagValues(NamedTuple):
     version: object = None
     unknown: tuple[str, ...] = ()
     memory: int | None = None
+    uncounted: tuple[Uncounted, ...] = ()
 
 
 def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engine: str) -> FlagValues:
@@ -113,6 +118,7 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
     known = {name: flag for flag in flags.flags for name in flag.names}
     values = {flag.key: _value(flag, name, env[name]) for flag in flags.flags for name in flag.env if name in env}
     others, warnings, unknown, rest = [], [], [], deque(words)
+    given = [(name, env[name]) for name in flags.effects if name in env]
     while rest:
         text = rest.popleft()
         name, equals, attached = text.partition("=")
@@ -122,38 +128,47 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
         if not is_flag(text):
             others.append(text)
         elif flag is None:
-            said = _unknown(name, rest, flags, engine, alone=bool(equals))
-            warnings += said
-            unknown += [name] if said else []
+            took = attached if equals else _word_of(name, rest, flags)
+            given.append((name, took or ""))
+            if name not in flags.switches and name not in flags.words:
+                warnings.append(_unknown(name if equals or took is None else f"{name} {took}", engine))
+                unknown.append(name)
         elif equals:
             values[flag.key] = _value(flag, name, attached)
         elif flag.parse is None:
             values[flag.key] = flag.constant
         elif flag.bare is not None and (not rest or is_flag(rest[0])):
             values[flag.key] = flag.bare
-        elif rest:
-            first = rest.popleft()
-            while flag.several and rest and not is_flag(rest[0]):
-                first += f" {rest.popleft()}"
-            values[flag.key] = _value(flag, name, first)
         else:
-            raise KvcalcError(f"{name}: expected a value behind it")
-    return FlagValues(values, tuple(others), tuple(warnings), unknown=tuple(unknown))
+            values[flag.key] = _value(flag, name, _behind(name, flag, rest))
+    uncounted = found(given, flags.effects)
+    return FlagValues(values, tuple(others), tuple(warnings), unknown=tuple(unknown), uncounted=uncounted)
 
 
-def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: bool) -> list[str]:
-    """Pass over a flag that changes nothing, with its word; a warning where that is only assumed."""
+def _behind(name: str, flag: Flag, rest: deque[str]) -> str:
+    """The word behind a flag, or all its words with spaces between."""
+    if not rest:
+        raise KvcalcError(f"{name}: expected a value behind it")
+    words = [rest.popleft()]
+    while flag.several and rest and not is_flag(rest[0]):
+        words.append(rest.popleft())
+    return " ".join(words)
+
+
+def _unknown(flag: str, engine: str) -> str:
+    return f"{shown(flag)} of {engine} is not known to kvcalc, and was taken to leave the cache as it is"
+
+
+def _word_of(name: str, rest: deque[str], flags: Flags) -> str | None:
+    """Pass over the words of a flag that sets nothing here, of which the first is given back."""
     if name in flags.switches:
-        return []
+        return None
     # argparse takes no word that looks like a flag.
-    takes = rest and not alone and (not is_flag(rest[0]) or (name in flags.words and not flags.abbreviated))
+    takes = rest and (not is_flag(rest[0]) or (name in flags.words and not flags.abbreviated))
     took = rest.popleft() if takes else None
     while name in flags.many and rest and not is_flag(rest[0]):
         rest.popleft()
-    if name in flags.words:
-        return []
-    what = shown(name if took is None else f"{name} {took}")
-    return [f"{what} of {engine} is not known to kvcalc, and was taken to leave the cache as it is"]
+    return took
 
 
 def full_name(name: str, flags: Flags, known: Mapping[str, Flag]) -> str:

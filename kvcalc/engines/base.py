@@ -5,14 +5,15 @@ sums over layers, stages and replicas, and the differences by rule, are made her
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from kvcalc.commands.effects import Effect, Uncounted
 from kvcalc.commands.flags import Flags, FlagValues
 from kvcalc.commands.start import Start
 from kvcalc.commands.versions import Version
 from kvcalc.core.card import Card
-from kvcalc.core.dtypes import DType
+from kvcalc.core.dtypes import COMPUTE, DType
 from kvcalc.core.fitting import Allocator
 from kvcalc.core.formula import size
 from kvcalc.core.model import Cache, Model
@@ -34,6 +35,8 @@ __all__ = [
     "StageCaches",
     "Step",
     "allocator_of",
+    "drafting",
+    "packed_otherwise",
     "reserve",
     "stage_caches",
 ]  # fmt: skip
@@ -154,7 +157,8 @@ class EngineOptions(NamedTuple):
     `defaults` are options too, which hold where nobody says another; so do `sequences`, those of one replica.
     `utilization` and `kv_memory` are its words for the memory that it may use, where there are any; `loaded` is what it
     packs the weights into as it loads them. `draft`: the model that drafts tokens, in the engine's words, whose layers
-    are to stand as the model's draft layers.
+    are to stand as the model's draft layers. `uncounted`: flags that change the memory by no rule that is here; what
+    may rest on them `kvcalc.commands.effects` says.
     """
 
     options: Mapping[str, object] = {}
@@ -166,12 +170,28 @@ class EngineOptions(NamedTuple):
     draft: str | None = None
     sequences: int | None = None
     loaded: DType | None = None
+    uncounted: tuple[Uncounted, ...] = ()
 
 
 def model_flag(program: str, read: FlagValues) -> str | None:  # noqa: ARG001 - one signature for all engines
     """The model that the flag with the key `model` names."""
     model = read.values.get("model")
     return model if isinstance(model, str) else None
+
+
+def packed_otherwise(word: object, counted: Sequence[str], model: Model) -> Iterator[Uncounted]:
+    """A `--quantization` that says how weights are packed which are not, by the model's facts. `counted`: words that
+    count, since the engine makes such weights of 16 bits.
+    """
+    packed = (model.weights_dtype or model.dtype).name not in COMPUTE
+    if isinstance(word, str) and not packed and word.lower() not in ("none", *counted):
+        what = "says that the weights are packed, which those of the model's facts are not"
+        yield Uncounted(f"--quantization {word}", Effect("quantization", what, "less"))
+
+
+def drafting(flag: str) -> Uncounted:
+    """What a flag that asks for drafts adds beside their cache."""
+    return Uncounted(flag, Effect("drafts", "loads the weights that draft tokens", "more"))
 
 
 def whole(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - one signature for all engines

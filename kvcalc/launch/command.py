@@ -143,7 +143,7 @@ def _flags_alone(engine: Engine, command: Command) -> EngineProgram:
     """Flags without a program, behind the variables in front. `num_beams=4` is an argument in Python's spelling, unless
     the engine knows a setting of that name: other variables have capitals.
     """
-    known = {name for flag in engine.flags.flags for name in flag.env}
+    known = {name for flag in engine.flags.flags for name in flag.env} | engine.flags.effects.keys()
     arguments = [name for name in command.env if not name.isupper() and name not in known]
     words = (*(f"{name}={command.env[name]}" for name in arguments), *command.words)
     env = {name: value for name, value in command.env.items() if name not in arguments}

@@ -11,8 +11,9 @@ from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.core.dtypes import KV, dtype_called
 from kvcalc.core.model import Compressed, Latent, Model
 from kvcalc.core.units import parse_integer
-from kvcalc.engines.base import EngineOptions
+from kvcalc.engines.base import EngineOptions, drafting
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES
+from kvcalc.engines.llama_cpp.effects import EFFECTS, partly
 from kvcalc.engines.llama_cpp.names import SWITCHES, WORDS
 from kvcalc.engines.llama_cpp.versions import Version
 from kvcalc.errors import KvcalcError, shown
@@ -131,6 +132,7 @@ FLAGS = Flags(
     images=_IMAGES,
     wordless=("", *_SERVERS, *_CLIENTS),
     many=frozenset({"--control-vector-layer-range", "--control-vector-scaled", "--lora-scaled"}),
+    effects=EFFECTS,
 )
 
 
@@ -198,7 +200,10 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         warnings += ("-fa: expected on, off or auto behind it, without which llama.cpp does not start: on is used",)
     if "override" in values:
         warnings += ("--override-kv: may change the cache, and was not looked at",)
-    return EngineOptions(options, settings | drafts, warnings=warnings)
+    draft = [drafting("-md")] if values.get("draft") else [drafting("--spec-type")] if drafts else []
+    return EngineOptions(
+        options, settings | drafts, warnings=warnings, uncounted=(*partly(read.uncounted, model), *draft)
+    )
 
 
 def _devices(values: Mapping[str, Any]) -> int:

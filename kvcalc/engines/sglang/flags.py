@@ -8,8 +8,9 @@ from kvcalc.core import dtypes
 from kvcalc.core.model import Model
 from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.core.weights import loaded_as_fp8
-from kvcalc.engines.base import EngineOptions, model_flag
+from kvcalc.engines.base import EngineOptions, drafting, model_flag, packed_otherwise
 from kvcalc.engines.overrides import known, limit, parse_object
+from kvcalc.engines.sglang.effects import EFFECTS
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["FLAGS", "integer", "model_of", "options_of", "start"]
@@ -226,6 +227,7 @@ FLAGS = Flags(
     images=(Image("lmsysorg/sglang", ""),),  # docker/Dockerfile: no entrypoint of its own
     abbreviated=True,
     config=("--config",),
+    effects=EFFECTS,
 )  # fmt: skip
 
 _OPTIONS = ("tp", "pp", "dp", "dcp", "context")
@@ -265,6 +267,11 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         draft=draft if isinstance(draft, str) and algorithm in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE") else None,
         sequences=integer(settings.get("max_running_requests")),
         loaded=loaded_as_fp8(model) if values.get("quantization") == "fp8" else None,
+        uncounted=(
+            *read.uncounted,
+            *packed_otherwise(values.get("quantization"), ("fp8",), model),
+            *([drafting("--speculative-algorithm")] if algorithm not in ("", "NGRAM") else ()),
+        ),
     )
 
 

@@ -7,6 +7,7 @@ Source: main branch of 2026, `tensorrt_llm/_torch/pyexecutor/_util.py` (KvCacheC
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kvcalc.commands.effects import effects
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.commands.start import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.core import dtypes
@@ -168,6 +169,13 @@ _WORDS = """
     metadata_server_config_file server_role served_model_name
 """
 
+_EFFECTS = {
+    **effects("experts", "--ep_size", "spreads whole experts over ranks", "either", idle="1"),
+    **effects("tokens", "--max_num_tokens", "changes how many tokens are computed at once", "either"),
+    **effects("beams", "--max_beam_width", "keeps a cache for each beam", "more", cache=True, idle="1"),
+    **effects("server", "--server_role", "keeps room for what another server sends or takes", "either", cache=True),
+}  # fmt: skip
+
 FLAGS = Flags(
     ("trtllm-serve serve", "trtllm-serve"),
     (
@@ -190,6 +198,7 @@ FLAGS = Flags(
     config_last=True,
     images=(Image("tensorrt-llm/release", ""),),  # nvcr.io/nvidia
     switches=frozenset({"--trust_remote_code", "--fail_fast_on_attention_window_too_large"}),
+    effects=_EFFECTS,
 )
 _OPTIONS = ("context", "tp", "pp", "kv_dtype")
 
@@ -213,6 +222,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         settings,
         utilization=utilization if isinstance(utilization, Fraction) else None,
         sequences=sequences if isinstance(sequences, int) else None,
+        uncounted=read.uncounted,
     )
 
 
