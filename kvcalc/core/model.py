@@ -156,6 +156,7 @@ class Model:
     draft: tuple[Layer, ...] = field(default=(), repr=False)
     origin: str = field(default="", compare=False)
     unweighed: str | None = field(default=None, compare=False)  # why its file cannot tell the weights, if it cannot
+    doubt: str | None = field(default=None, compare=False)  # what a reader took that its file does not state
 
     def caches(self) -> Iterator[Cache]:
         """Every cache of every layer, in order."""

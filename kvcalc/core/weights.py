@@ -49,7 +49,7 @@ def weigh(model: Model, weights: Weights, loaded: DType | None = None) -> Weight
         if model.weights_bytes is not None and loaded is None:
             return WeightBytes(model.weights_bytes, "measured from the checkpoint's tensors")
         weights = loaded or model.weights_dtype or model.dtype
-        rough = weights != model.dtype
+        rough = weights != model.dtype and not (loaded and loaded.name in dtypes.COMPUTE)
     if model.parameters is None:
         reason, fetch = (f": {model.unweighed}", "fetch what is missing, or ") if model.unweighed else ("", "")
         raise KvcalcError(

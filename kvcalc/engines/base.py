@@ -13,7 +13,7 @@ from kvcalc.commands.flags import Flags, FlagValues
 from kvcalc.commands.start import Start
 from kvcalc.commands.versions import Version
 from kvcalc.core.card import Card
-from kvcalc.core.dtypes import COMPUTE, DType
+from kvcalc.core.dtypes import COMPUTE, WEIGHTS, DType
 from kvcalc.core.fitting import Allocator
 from kvcalc.core.formula import size
 from kvcalc.core.model import Cache, Model
@@ -29,6 +29,7 @@ __all__ = [
     "Difference",
     "Engine",
     "EngineOptions",
+    "Loaded",
     "Question",
     "Reservation",
     "Rule",
@@ -36,6 +37,7 @@ __all__ = [
     "Step",
     "allocator_of",
     "drafting",
+    "loaded_in_16_bits",
     "packed_otherwise",
     "reserve",
     "stage_caches",
@@ -187,6 +189,27 @@ def packed_otherwise(word: object, counted: Sequence[str], model: Model) -> Iter
     if isinstance(word, str) and not packed and word.lower() not in ("none", *counted):
         what = "says that the weights are packed, which those of the model's facts are not"
         yield Uncounted(f"--quantization {word}", Effect("quantization", what, "less"))
+
+
+class Loaded(NamedTuple):
+    """What an engine makes of a checkpoint in fp32: the dtype that it computes and caches in, and the weights' own."""
+
+    computed: DType
+    weights: DType | None
+    uncounted: tuple[Uncounted, ...]
+
+
+def loaded_in_16_bits(model: Model, computed: str) -> Loaded | None:
+    """The same for an engine whose `auto` is `computed` then; None for a checkpoint in another dtype."""
+    if model.dtype.name != "fp32":
+        return None
+    dtype = COMPUTE[computed]
+    if model.weights_dtype is not None:
+        return Loaded(dtype, None, ())
+    if model.parameters is None:  # weights are measured bytes, in fp32
+        effect = Effect("dtype", "loads weights that are stored in fp32", "less")
+        return Loaded(dtype, None, (Uncounted(f"--dtype {computed}", effect),))
+    return Loaded(dtype, WEIGHTS[computed], ())
 
 
 def drafting(flag: str) -> Uncounted:

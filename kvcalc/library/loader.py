@@ -70,7 +70,7 @@ def _opened(source: str, *, assume_dense: bool) -> _Opened:
             return document.data, _load_document(document, entry.name, (entry.path,))
         case ModelFile() as file:
             found = _described(file, assume_dense=assume_dense)
-            return found.preset, _load_mapping(found.preset, source, found.unweighed)
+            return found.preset, _load_mapping(found, source)
         case path:
             return _opened_text(read_bytes(path), path, (path,), assume_dense=assume_dense)
 
@@ -80,8 +80,8 @@ def _opened_text(content: bytes, file: str, used: tuple[str, ...], *, assume_den
         from kvcalc.sources.files import is_config, preset_of_config
 
         if is_config(content):
-            preset = preset_of_config(content, file, assume_dense=assume_dense)
-            return preset, _load_mapping(preset, file)
+            found = preset_of_config(content, file, assume_dense=assume_dense)
+            return found.preset, _load_mapping(found, file)
     document = parse(content, file)
     return document.data, _load_document(document, escape(file), used)
 
@@ -99,12 +99,12 @@ def _described(file: ModelFile, *, assume_dense: bool) -> "Described":
     return found
 
 
-def _load_mapping(preset: dict[str, object], origin: str, unweighed: str | None = None) -> Model:
+def _load_mapping(found: "Described", origin: str) -> Model:
     """The model of a preset that a reader made; what it could not make sound is the model file's fault."""
-    model, problems = model_from_preset(preset, escape(origin))
+    model, problems = model_from_preset(found.preset, escape(origin))
     if model is None:
         raise DocumentError([problem._replace(file=escape(origin)) for problem in problems])
-    return model if unweighed is None else replace(model, unweighed=unweighed)
+    return replace(model, unweighed=found.unweighed, doubt=found.doubt)
 
 
 def load_entry(entry: Entry) -> Model:

@@ -3,6 +3,7 @@
 Sources: the wheels of 0.11.0 to 0.33.0 (`platforms/cuda.py`, `engine/arg_utils.py`, the layers of states), and logs.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -155,3 +156,25 @@ def test_a_variable_of_older_versions() -> None:
         started = launch(f"vllm@{version}", ["VLLM_ATTENTION_BACKEND=FLASHMLA", "--seed", "1"])
         stated = started.engine.options_of("", started.read, loader.load("deepseek-v3"))
         assert (stated.settings.get("backend"), bool(stated.warnings)) == ("FLASHMLA" if counts else None, not counts)
+
+
+def test_a_checkpoint_in_fp32() -> None:
+    """vLLM and SGLang compute and cache in 16 bits what is stored in 32, and load the weights so; --dtype says otherwise.
+
+    OLMo 2 7B: 32 layers x 2 x 32 heads x 128 x 2 B = 524,288 B a token (`_resolve_auto_dtype`, `_get_and_verify_dtype`).
+    """
+    model = loader.load("olmo2-7b")
+    assert model.dtype.name == "fp32"
+    for engine, name in (("vllm", "bf16"), ("sglang", "fp16")):
+        started = launch(engine, ["--tp", "1"])
+        stated = started.engine.options_of("", started.read, model)
+        assert stated.defaults == {"kv_dtype": name}
+        assert stated.loaded is not None
+        assert stated.loaded.name == name
+        whole = launch(engine, ["--dtype", "float32"])
+        stated = whole.engine.options_of("", whole.read, model)
+        assert (stated.defaults, stated.loaded) == ({}, None)
+    assert on("h100-sxm", "0.33.0", "olmo2-7b", kv_dtype="bf16").allocation.values["bytes_per_block"] == 16 * 524_288
+    gemma = launch("sglang", ["--tp", "1"])
+    other = gemma.engine.options_of("", gemma.read, replace(loader.load("gemma3-1b"), dtype=model.dtype))
+    assert other.defaults == {"kv_dtype": "bf16"}

@@ -581,7 +581,7 @@ def test_parameters(config: dict[str, Any], count: int | None) -> None:
 
 # The folder grows: the least that was there once, of files that are read, that have a second opinion, and whose
 # parameters were counted.
-LEAST_READ, LEAST_COMPARED, LEAST_COUNTED = 276, 120, 70
+LEAST_READ, LEAST_COMPARED, LEAST_COUNTED = 281, 120, 70
 
 
 def test_every_published_file(shared_json: Callable[[str], Any]) -> None:

@@ -509,7 +509,7 @@ def test_real_files_with_nulls() -> None:
     )
     for name, config in whole():
         for key, value in language_part(config, name).data.items():
-            if key.startswith(words) and isinstance(value, int) and not isinstance(value, bool):
+            if key.startswith(words) and isinstance(value, int) and value and not isinstance(value, bool):
                 if key in ("conv_dim", "conv_dim_out") or not suspicious(key):  # copies of the width
                     continue
                 found.add(key)

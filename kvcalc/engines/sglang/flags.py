@@ -8,7 +8,7 @@ from kvcalc.core import dtypes
 from kvcalc.core.model import Model
 from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.core.weights import loaded_as_fp8
-from kvcalc.engines.base import EngineOptions, drafting, model_flag, packed_otherwise
+from kvcalc.engines.base import EngineOptions, drafting, loaded_in_16_bits, model_flag, packed_otherwise
 from kvcalc.engines.overrides import known, limit, parse_object
 from kvcalc.engines.sglang.effects import EFFECTS
 from kvcalc.errors import KvcalcError, shown
@@ -256,6 +256,13 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     settings = {name: value for name, value in values.items() if name not in _APART}
     if computed != "auto":
         settings["computed"] = dtypes.COMPUTE[_DTYPES[computed]]
+    # `_get_and_verify_dtype` (configs/model_config.py): fp16, and bf16 for the Gemmas.
+    own = "bf16" if (model.model_type or "").startswith("gemma") else "fp16"
+    loaded = loaded_in_16_bits(model, own) if computed == "auto" else None
+    defaults: dict[str, object] = {}
+    if loaded is not None:
+        settings["computed"] = loaded.computed
+        defaults = {} if "kv_dtype" in options or model.kv_dtype else {"kv_dtype": loaded.computed.name}
     if "context" in values or limited:
         settings["context_length"] = values.get("context", limited)
     _spread_attention(values, options, settings)
@@ -264,13 +271,15 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         options,
         settings,
         utilization=utilization if isinstance(utilization, Fraction) else None,
+        defaults=defaults,
         draft=draft if isinstance(draft, str) and algorithm in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE") else None,
         sequences=integer(settings.get("max_running_requests")),
-        loaded=loaded_as_fp8(model) if values.get("quantization") == "fp8" else None,
+        loaded=loaded_as_fp8(model) if values.get("quantization") == "fp8" else loaded and loaded.weights,
         uncounted=(
             *read.uncounted,
             *packed_otherwise(values.get("quantization"), ("fp8",), model),
             *([drafting("--speculative-algorithm")] if algorithm not in ("", "NGRAM") else ()),
+            *(loaded.uncounted if loaded else ()),
         ),
     )
 

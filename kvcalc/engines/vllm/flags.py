@@ -12,7 +12,7 @@ from kvcalc.core import dtypes
 from kvcalc.core.model import Attention, Model
 from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.core.weights import loaded_as_fp8
-from kvcalc.engines.base import EngineOptions, drafting, model_flag, packed_otherwise
+from kvcalc.engines.base import EngineOptions, drafting, loaded_in_16_bits, model_flag, packed_otherwise
 from kvcalc.engines.overrides import known, limit, parse_object
 from kvcalc.engines.vllm.carried import carried
 from kvcalc.engines.vllm.effects import EFFECTS
@@ -238,6 +238,12 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         if computed not in _DTYPES:
             raise KvcalcError(f"--dtype: expected auto or one of {', '.join(_DTYPES)}, got {shown(computed)}")
         settings["computed"] = dtypes.COMPUTE[_DTYPES[computed]]
+    # `_resolve_auto_dtype` (config/model.py): the first dtype of the platform; on Turing that is fp16, as wide.
+    loaded = loaded_in_16_bits(model, "bf16") if computed == "auto" else None
+    defaults: dict[str, object] = {}
+    if loaded is not None:
+        settings["computed"] = loaded.computed
+        defaults = {} if model.kv_dtype else {"kv_dtype": loaded.computed.name}
     kept = str(values.get("kv_dtype", "auto")).lower()
     if kept in PACKED:
         settings["packed"] = kept
@@ -253,10 +259,11 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         tuple(warnings),
         utilization=utilization if isinstance(utilization, Fraction) else None,
         kv_memory=memory if isinstance(memory, int) else None,
+        defaults={} if "kv_dtype" in options else defaults,
         draft=draft,
         sequences=sequences if isinstance(sequences, int) else None,
-        loaded=loaded_as_fp8(model) if values.get("quantization") in _FP8 else None,
-        uncounted=(*read.uncounted, *_uncounted(values, settings, model)),
+        loaded=loaded_as_fp8(model) if values.get("quantization") in _FP8 else loaded and loaded.weights,
+        uncounted=(*read.uncounted, *_uncounted(values, settings, model), *(loaded.uncounted if loaded else ())),
     )
 
 
