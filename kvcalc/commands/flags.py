@@ -1,5 +1,6 @@
 """An engine's own flags, as its users type them: `-c 4096`, `--ctx-size=4096`, `LLAMA_ARG_CTX_SIZE=4096` in front."""
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -15,12 +16,15 @@ __all__ = [
     "Image",
     "full_name",
     "is_flag",
+    "long_names",
     "no_value",
     "read_flags",
     "word",
 ]
 
 Parse = Callable[[str, str], object]
+
+_MOST_WARNINGS = 20  # of flags that are not known, one by one
 
 MODEL_KEYS = (
     "model",
@@ -112,12 +116,13 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
     """
     known = {name: flag for flag in flags.flags for name in flag.names}
     values = {flag.key: _value(flag, name, env[name]) for flag in flags.flags for name in flag.env if name in env}
+    among = long_names(flags, known)
     others, warnings, unknown, rest = [], [], [], deque(words)
     while rest:
         text = rest.popleft()
         name, equals, attached = text.partition("=")
         if name.startswith("--"):
-            name = full_name(name, flags, known)
+            name = full_name(name, flags, among)
         flag = known.get(name)
         if not is_flag(text):
             others.append(text)
@@ -132,12 +137,15 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
         elif flag.bare is not None and (not rest or is_flag(rest[0])):
             values[flag.key] = flag.bare
         elif rest:
-            first = rest.popleft()
+            own = [rest.popleft()]
             while flag.several and rest and not is_flag(rest[0]):
-                first += f" {rest.popleft()}"
-            values[flag.key] = _value(flag, name, first)
+                own.append(rest.popleft())
+            values[flag.key] = _value(flag, name, " ".join(own))
         else:
             raise KvcalcError(f"{name}: expected a value behind it")
+    if len(warnings) > _MOST_WARNINGS:
+        more = f"{len(warnings) - _MOST_WARNINGS:,} more flags of {engine} are not known to kvcalc"
+        warnings = [*warnings[:_MOST_WARNINGS], more]
     return FlagValues(values, tuple(others), tuple(warnings), unknown=tuple(unknown))
 
 
@@ -156,14 +164,18 @@ def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: b
     return [f"{what} of {engine} is not known to kvcalc, and was taken to leave the cache as it is"]
 
 
-def full_name(name: str, flags: Flags, known: Mapping[str, Flag]) -> str:
-    """The long name that is meant: with hyphens, and whole where only one begins so."""
+def long_names(flags: Flags, known: Mapping[str, Flag]) -> list[str]:
+    """All names that an abbreviation may stand for, in order."""
+    return sorted({*known, *flags.words, *flags.switches}) if flags.abbreviated else []
+
+
+def full_name(name: str, flags: Flags, among: Sequence[str]) -> str:
+    """The long name that is meant: with hyphens, and whole where only one of `among` begins so."""
     if flags.underscores:
         name = name.replace("_", "-")
-    if not flags.abbreviated or name in known or name in flags.words or name in flags.switches or name == "--":
-        return name
-    meant = [full for full in (*known, *flags.words, *flags.switches) if full.startswith(name)]
-    return meant[0] if len(meant) == 1 else name
+    at = bisect_left(among, name)
+    meant = [full for full in among[at : at + 2] if full.startswith(name)]
+    return meant[0] if name != "--" and meant and (len(meant) == 1 or meant[0] == name) else name
 
 
 def is_flag(word: str) -> bool:
