@@ -1,5 +1,6 @@
 """An engine's own flags, as its users type them: `-c 4096`, `--ctx-size=4096`, `LLAMA_ARG_CTX_SIZE=4096` in front."""
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -16,12 +17,15 @@ __all__ = [
     "Image",
     "full_name",
     "is_flag",
+    "long_names",
     "no_value",
     "read_flags",
     "word",
 ]
 
 Parse = Callable[[str, str], object]
+
+_MOST_WARNINGS = 20  # of flags that are not known, one by one
 
 MODEL_KEYS = (
     "model",
@@ -117,13 +121,14 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
     """
     known = {name: flag for flag in flags.flags for name in flag.names}
     values = {flag.key: _value(flag, name, env[name]) for flag in flags.flags for name in flag.env if name in env}
+    among = long_names(flags, known)
     others, warnings, unknown, rest = [], [], [], deque(words)
     given = [(name, env[name]) for name in flags.effects if name in env]
     while rest:
         text = rest.popleft()
         name, equals, attached = text.partition("=")
         if name.startswith("--"):
-            name = full_name(name, flags, known)
+            name = full_name(name, flags, among)
         flag = known.get(name)
         if not is_flag(text):
             others.append(text)
@@ -142,7 +147,14 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
         else:
             values[flag.key] = _value(flag, name, _behind(name, flag, rest))
     uncounted = found(given, flags.effects)
-    return FlagValues(values, tuple(others), tuple(warnings), unknown=tuple(unknown), uncounted=uncounted)
+    return FlagValues(values, tuple(others), _first(warnings, engine), unknown=tuple(unknown), uncounted=uncounted)
+
+
+def _first(warnings: list[str], engine: str) -> tuple[str, ...]:
+    """Nobody reads thousands."""
+    more = len(warnings) - _MOST_WARNINGS
+    rest = [f"{more:,} more flags of {engine} are not known to kvcalc"] if more > 0 else []
+    return (*warnings[:_MOST_WARNINGS], *rest)
 
 
 def _behind(name: str, flag: Flag, rest: deque[str]) -> str:
@@ -171,14 +183,18 @@ def _word_of(name: str, rest: deque[str], flags: Flags) -> str | None:
     return took
 
 
-def full_name(name: str, flags: Flags, known: Mapping[str, Flag]) -> str:
-    """The long name that is meant: with hyphens, and whole where only one begins so."""
+def long_names(flags: Flags, known: Mapping[str, Flag]) -> list[str]:
+    """All names that an abbreviation may stand for, in order."""
+    return sorted({*known, *flags.words, *flags.switches}) if flags.abbreviated else []
+
+
+def full_name(name: str, flags: Flags, among: Sequence[str]) -> str:
+    """The long name that is meant: with hyphens, and whole where only one of `among` begins so."""
     if flags.underscores:
         name = name.replace("_", "-")
-    if not flags.abbreviated or name in known or name in flags.words or name in flags.switches or name == "--":
-        return name
-    meant = [full for full in (*known, *flags.words, *flags.switches) if full.startswith(name)]
-    return meant[0] if len(meant) == 1 else name
+    at = bisect_left(among, name)
+    meant = [full for full in among[at : at + 2] if full.startswith(name)]
+    return meant[0] if name != "--" and meant and (len(meant) == 1 or meant[0] == name) else name
 
 
 def is_flag(word: str) -> bool:

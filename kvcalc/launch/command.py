@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from kvcalc.commands.budget import Budget
 from kvcalc.commands.flags import Flags, FlagValues, no_value, read_flags
 from kvcalc.commands.shell import Command
 from kvcalc.commands.variables import expand, left_open
@@ -69,18 +70,19 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
     typed = list(words or ())
     quoted = len(typed) == 1 and len(typed[0].split()) > 1  # a whole command as one word
     env, behind = ({}, typed) if quoted else assignments(typed)
+    budget = Budget(_TEXT if behind[:1] == ["-"] else "--")
     if behind[:1] == ["-"]:
-        started = _in_text(read_text(), env, behind[1:], among, stated)
+        started = _in_text(read_text(), env, behind[1:], among, stated, budget)
         begins = " ".join(typed)
     else:
-        started = _in_words(Command(tuple(behind), env), among, stated)
+        started = _in_words(Command(tuple(behind), env), among, stated, budget)
         begins = f"{started.program} ..." if started.program else "..."
     version = version or _tagged(started) or ""
     row, warning = pick(started.engine.versions, version or None, started.engine.name)
     if version and started.engine.newest:
         warning = warning or unread(version, started.engine.newest, started.engine.name)
     env = {key: value for key, value in started.env.items() if value.strip()}
-    words, unopened = _respelled(_expanded(started.words, env), started.engine.flags, here=behind[:1] != ["-"])
+    words, unopened = _respelled(_expanded(started.words, env, budget), started.engine.flags, here=behind[:1] != ["-"])
     read = read_flags(words, started.engine.flags, env, started.engine.name)
     found = Launch(
         started.engine,
@@ -95,11 +97,11 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
     return found._replace(warnings=(*left, *unopened, *_left_open(found), *_stray(found), *found.warnings))
 
 
-def _expanded(words: Sequence[str], env: Mapping[str, str]) -> list[str]:
+def _expanded(words: Sequence[str], env: Mapping[str, str], budget: Budget) -> list[str]:
     """The words with variables' values in their places; one that holds flags may be several."""
     made: list[str] = []
     for word in words:
-        value = expand(word, env)
+        value = expand(word, env, budget)
         made += value.split() if value != word and value.startswith("-") else [value]
     return made
 
@@ -114,24 +116,24 @@ def _respelled(words: list[str], flags: Flags, *, here: bool) -> tuple[list[str]
     return joined(words, flags), unread_files
 
 
-def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None) -> EngineProgram:
+def _in_words(command: Command, among: Sequence[Engine], stated: Engine | None, budget: Budget) -> EngineProgram:
     """The engine that words start; with a stated engine, they may be its flags alone."""
     alone = stated is not None and (not command.words or command.words[0].startswith("-"))
-    found = [] if alone else _servers(programs_in(command, among, strict=False))
+    found = [] if alone else _servers(programs_in(command, among, budget, strict=False))
     if found:
         return _only(found, "--")
     if stated is not None:
         if not alone:
-            _refuse_others([command], stated, "--")
+            _refuse_others([command], stated, "--", budget)
         return _flags_alone(stated, command)
     text = escape(" ".join(command.words))[:40]
     raise KvcalcError(f"--: expected the command of an engine, got '{text}'", _such_as())
 
 
-def _refuse_others(commands: Iterable[Command], stated: Engine, where: str) -> None:
+def _refuse_others(commands: Iterable[Command], stated: Engine, where: str, budget: Budget) -> None:
     """Raise KvcalcError where commands start another engine than `--engine` names."""
     others = [engine for engine in all_engines() if engine.name != stated.name]
-    other = next((one for command in commands for one in programs_in(command, others, strict=False)), None)
+    other = next((one for command in commands for one in programs_in(command, others, budget, strict=False)), None)
     if other is not None:
         raise KvcalcError(
             f"--engine: {stated.name} contradicts {where}, where {other.program} starts {other.engine.name}",
@@ -151,21 +153,26 @@ def _flags_alone(engine: Engine, command: Command) -> EngineProgram:
 
 
 def _in_text(
-    content: bytes, env: Mapping[str, str], names: Sequence[str], among: Sequence[Engine], stated: Engine | None
+    content: bytes,
+    env: Mapping[str, str],
+    names: Sequence[str],
+    among: Sequence[Engine],
+    stated: Engine | None,
+    budget: Budget,
 ) -> EngineProgram:
     """The one command of an engine in a text, or the one that is named."""
     from kvcalc.commands.manifests import read
 
     if len(names) > 1:
         raise KvcalcError(f"-: expected the name of one command in the text, got {len(names)}", "one at a time")
-    form, commands = read(content, _TEXT, env)
+    form, commands = read(content, _TEXT, env, budget)
     if names:
         commands = [command for command in commands if command.name == names[0]]
-    found = _servers(one for command in commands for one in programs_in(command, among, strict=True))
+    found = _servers(one for command in commands for one in programs_in(command, among, budget, strict=True))
     if found:
         return _only(found, _TEXT)
     if stated is not None and len(commands) == 1:
-        _refuse_others(commands, stated, _TEXT)
+        _refuse_others(commands, stated, _TEXT, budget)
         return _flags_alone(stated, commands[0])
     of = f" called {shown(names[0])}" if names else ""
     raise KvcalcError(f"{_TEXT}: no command of an engine{of} is found in this {form}", _such_as())
