@@ -1,9 +1,11 @@
-"""Compose files, Kubernetes manifests, units and scripts read as the commands in them. Nothing is run."""
+"""Compose files, Kubernetes manifests, units, Dockerfiles and scripts read as the commands in them. Nothing is run."""
 
 import re
 from collections.abc import Iterator, Mapping
 
+from kvcalc.commands import image_files
 from kvcalc.commands.budget import ENTRY, INNER_TEXT, Budget, OverBudgetError
+from kvcalc.commands.deployments import started
 from kvcalc.commands.shell import Command
 from kvcalc.commands.shell import read as read_script
 from kvcalc.commands.variables import expand
@@ -33,6 +35,10 @@ def read(content: bytes, file: str, given: Mapping[str, str], budget: Budget) ->
         return "unit", list(_units(text, given, file, budget))
     if form == "YAML":
         return "YAML", list(_services(content, file, given, budget))
+    if form == "Dockerfile":
+        return form, list(image_files.dockerfile(text, given, file, budget))
+    if form == "Modelfile":
+        return form, list(image_files.modelfile(text, given))
     return "script", _script(text, given, file, budget)
 
 
@@ -68,7 +74,7 @@ def _form(text: str) -> str:
         if start and (start[0] not in "#;" or start.startswith("#!")):
             if _UNIT.fullmatch(start):
                 return "unit"
-            return "YAML" if _YAML.match(start) else "script"
+            return "YAML" if _YAML.match(start) else image_files.form(text) or "script"
     return "script"
 
 
@@ -153,6 +159,7 @@ def _services(content: bytes, file: str, given: Mapping[str, str], budget: Budge
         for name, service in _containers(document):
             place = f"{file}: {name[:_LONGEST_PLACE]}"
             yield _command(service, name, place, values, budget, compose=compose)
+        yield from started(document, values, file, budget, _environment)
 
 
 def _containers(document: object) -> Iterator[tuple[str, dict[object, object]]]:
@@ -169,17 +176,26 @@ def _containers(document: object) -> Iterator[tuple[str, dict[object, object]]]:
             continue
         own = value.get("name")
         name = own if isinstance(own, str) else name
-        if isinstance(value.get("image"), str) or any(isinstance(value.get(key), str | list) for key in _KEYS[1:]):
+        if _image(value) or any(isinstance(value.get(key), str | list) for key in _KEYS[1:]):
             yield name, value
         waiting += [(str(key), one) for key, one in reversed(value.items())]
+
+
+def _image(service: Mapping[object, object]) -> str:
+    """The name of an image, in one word or as charts have it: `{repository: vllm/vllm-openai, tag: v0.11.0}`."""
+    image = service.get("image")
+    if not isinstance(image, dict):
+        return image if isinstance(image, str) else ""
+    parts = [_text(image.get(key)) for key in ("registry", "repository", "tag")]
+    path = "/".join(part for part in parts[:2] if part)
+    return f"{path}:{parts[2].partition('@')[0]}".rstrip(":") if path else ""
 
 
 def _command(
     service: dict[object, object], name: str, place: str, given: Mapping[str, str], budget: Budget, *, compose: bool
 ) -> Command:
     """What one container runs. Compose files put values in place of variables, Kubernetes only `$(NAME)`."""
-    image = service.get("image")
-    image = image if isinstance(image, str) else ""
+    image = _image(service)
     stated = service.get("environment", service.get("env"))
     budget.spend(ENTRY * (len(given) + (len(stated) if isinstance(stated, dict | list) else 0)))
     env = _environment(stated)

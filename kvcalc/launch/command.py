@@ -1,5 +1,6 @@
 """A launch command understood as its engine would. Nothing is run."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ __all__ = ["Launch", "launch"]
 
 _TEXT = "<stdin>"
 _MOST_LISTED = 6
+_LONGEST_PATH = 4096
 
 
 class Launch(NamedTuple):
@@ -60,9 +62,9 @@ class Launch(NamedTuple):
 def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[[], bytes] = bytes) -> Launch:
     """What `--engine` and the words after `--` say. Either may be missing, but not both.
 
-    `-` in place of a command stands for a text that `read_text` gives, and may be followed by the name of one of the
-    commands in it. Raises KvcalcError for an engine, a version or a command that is not known, and for a flag's faulty
-    value.
+    `-` in place of a command stands for a text that `read_text` gives, and the path of a file for what it says; either
+    may be followed by the name of one of the commands in it. Raises KvcalcError for an engine, a version or a command
+    that is not known, and for a flag's faulty value.
     """
     name, _, version = (engine or "").partition("@")
     stated = engine_called(name) if engine else None
@@ -70,9 +72,11 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
     typed = list(words or ())
     quoted = len(typed) == 1 and len(typed[0].split()) > 1  # a whole command as one word
     env, behind = ({}, typed) if quoted else assignments(typed)
-    budget = Budget(_TEXT if behind[:1] == ["-"] else "--")
-    if behind[:1] == ["-"]:
-        started = _in_text(read_text(), env, behind[1:], among, stated, budget)
+    pasted, path = behind[:1] == ["-"], _text_file(behind, env, among)
+    budget = Budget(_TEXT if pasted else path or "--")
+    if pasted or path:
+        text = read_text() if path is None else _content(path)
+        started = _in_text(text, path or _TEXT, env, behind, among, stated, budget)
         begins = " ".join(typed)
     else:
         started = _in_words(Command(tuple(behind), env), among, stated, budget)
@@ -82,7 +86,7 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
     if version and started.engine.newest:
         warning = warning or unread(version, started.engine.newest, started.engine.name)
     env = {key: value for key, value in started.env.items() if value.strip()}
-    words, unopened = _respelled(_expanded(started.words, env, budget), started.engine.flags, here=behind[:1] != ["-"])
+    words, unopened = _respelled(_expanded(started.words, env, budget), started.engine.flags, here=not pasted)
     read = read_flags(words, started.engine.flags, env, started.engine.name)
     found = Launch(
         started.engine,
@@ -152,10 +156,37 @@ def _flags_alone(engine: Engine, command: Command) -> EngineProgram:
     return EngineProgram(engine, "", words, env, unread=command.unread)
 
 
+_MOST_WORDS = 2  # a file, and the name of one of its commands
+
+
+def _text_file(words: Sequence[str], env: Mapping[str, str], among: Sequence[Engine]) -> str | None:
+    """The path of a file that stands where a command is expected: none of an engine's programs, nor behind one."""
+    if not 0 < len(words) <= _MOST_WORDS or len(words[0]) > _LONGEST_PATH or not os.path.isfile(words[0]):
+        return None
+    found = programs_in(Command(tuple(words), env), among, Budget("--"), strict=False)
+    return None if any(True for _ in found) else words[0]
+
+
+def _content(path: str) -> bytes:
+    """What a file says that starts an engine, and is no model's."""
+    from kvcalc.preset.yaml_file import read_bytes
+    from kvcalc.sources.faults import Phrase, disguise
+    from kvcalc.sources.files import is_config
+
+    content = read_bytes(path)
+    other = disguise(content)
+    if other is None and is_config(content):
+        other = Phrase("the configuration of a model"), f"kvcalc {escape(path)}"
+    if other is not None:
+        raise KvcalcError(f"{escape(path)}: expected a start-up command, or a file with one, got {other[0]}", other[1])
+    return content
+
+
 def _in_text(
     content: bytes,
+    file: str,
     env: Mapping[str, str],
-    names: Sequence[str],
+    typed: Sequence[str],
     among: Sequence[Engine],
     stated: Engine | None,
     budget: Budget,
@@ -163,19 +194,21 @@ def _in_text(
     """The one command of an engine in a text, or the one that is named."""
     from kvcalc.commands.manifests import read
 
+    here, *names = typed
     if len(names) > 1:
         raise KvcalcError(f"-: expected the name of one command in the text, got {len(names)}", "one at a time")
-    form, commands = read(content, _TEXT, env, budget)
+    file = escape(file)
+    form, commands = read(content, file, env, budget)
     if names:
         commands = [command for command in commands if command.name == names[0]]
     found = _servers(one for command in commands for one in programs_in(command, among, budget, strict=True))
     if found:
-        return _only(found, _TEXT)
+        return _only(found, file, here)
     if stated is not None and len(commands) == 1:
-        _refuse_others(commands, stated, _TEXT, budget)
+        _refuse_others(commands, stated, file, budget)
         return _flags_alone(stated, commands[0])
     of = f" called {shown(names[0])}" if names else ""
-    raise KvcalcError(f"{_TEXT}: no command of an engine{of} is found in this {form}", _such_as())
+    raise KvcalcError(f"{file}: no command of an engine{of} is found in this {form}", _such_as())
 
 
 def _servers(commands: Iterable[EngineProgram]) -> list[EngineProgram]:
@@ -191,14 +224,16 @@ def _servers(commands: Iterable[EngineProgram]) -> list[EngineProgram]:
     return found
 
 
-def _only(found: Sequence[EngineProgram], where: str) -> EngineProgram:
+def _only(found: Sequence[EngineProgram], where: str, here: str = "-") -> EngineProgram:
     """The one command. Raises KvcalcError for several, with the names to choose from."""
     if len(found) == 1:
         return found[0]
     listed = [f"{one.program} ({_place(one.name)})" if one.name else one.program for one in found[:_MOST_LISTED]]
     more = f" and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
     names = {one.name for one in found}
-    way_out = f"name one of them: -- - {found[0].name}" if len(names) == len(found) else "leave the others out"
+    way_out = (
+        f"name one of them: -- {escape(here)} {found[0].name}" if len(names) == len(found) else "leave the others out"
+    )
     raise KvcalcError(f"{where}: expected one command of an engine, got {', '.join(listed)}{more}", way_out)
 
 

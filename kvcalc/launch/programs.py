@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kvcalc.commands.budget import ENTRY, INNER_TEXT, Budget, OverBudgetError
-from kvcalc.commands.flags import Image
+from kvcalc.commands.flags import MODEL_KEYS, Image
 from kvcalc.commands.shell import ASSIGNMENT, Command, read
 from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError
@@ -29,6 +29,7 @@ _OPTION = re.compile(r"-|/[A-Za-z]{1,4}$")  # start /B, cmd /c
 _VARIABLE = re.compile(r"(?:-e|--env=|--setenv=)?([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _REFERENCE = re.compile(r"(?P<path>[\w.-]+(?::\d+)?(?:/[\w.-]+)*)(?::(?P<tag>[\w.-]+))?(?:@[\w:.+-]+)?", re.ASCII)
 _VERSION = re.compile(r"v?\d+(?:\.\d+){1,3}(?:\.?(?:post|rc)\d+)?|b\d{3,6}", re.ASCII)
+_LONGEST_IMAGE = 500
 _DEEPEST = 4  # bash -c "ssh host 'bash -c ...'"
 
 
@@ -110,7 +111,7 @@ def _in_container(command: Command, engines: Sequence[Engine], budget: Budget, d
     """What an image starts: a program that the words bring with them, else its entrypoint with the words."""
     inner = command._replace(image="")
     brought = list(programs_in(inner, engines, budget, strict=True, depth=depth))
-    known = _image(command.image, engines)
+    known = _image(command.image, engines) or _like(command, engines)
     if brought or known is None:
         yield from brought
         return
@@ -118,6 +119,25 @@ def _in_container(command: Command, engines: Sequence[Engine], budget: Budget, d
     entrypoint = [*image.entrypoint.split(), *([] if command.words else image.command.split())]
     started = inner._replace(words=(*entrypoint, *command.words))
     yield from programs_in(started, (engine,), budget, strict=True, depth=depth)
+
+
+# Servers that an image of another name starts, where a part of the name is the engine's. llama.cpp has two programs.
+_LIKE = (("vllm", "vllm serve"), ("sglang", "sglang serve"))
+
+
+def _like(command: Command, engines: Sequence[Engine]) -> tuple[Engine, Image, str | None] | None:
+    """An engine after which an image is named, and whose flag for a model is among the words: KServe's runtimes."""
+    path = command.image.rpartition("@")[0] or command.image
+    if len(path) > _LONGEST_IMAGE or not command.words or not command.words[0].startswith("-"):
+        return None
+    for name, entrypoint in _LIKE:
+        engine = next((each for each in engines if each.name == name), None)
+        if engine is None or name not in re.split("[/_.:-]", path.lower()):
+            continue
+        models = {flag for each in engine.flags.flags if each.key in MODEL_KEYS for flag in each.names}
+        if any(word.partition("=")[0] in models for word in command.words):
+            return engine, Image(command.image, entrypoint), None
+    return None
 
 
 def _container_run(words: Sequence[str]) -> int | None:

@@ -9,6 +9,7 @@ from kvcalc.core.model import Model
 from kvcalc.errors import DocumentError, KvcalcError, Problem, escape, shown
 from kvcalc.library.index import ENDINGS, Entry, entries, entry_called, folders, name_fault, squash
 from kvcalc.library.locate import ModelFile, locate, missing
+from kvcalc.library.starts import starts_server, way_to_start
 from kvcalc.preset.mapping import model_from_preset
 from kvcalc.preset.yaml_file import Document, parse, read_bytes
 
@@ -82,6 +83,9 @@ def _opened_text(content: bytes, file: str, used: tuple[str, ...], *, assume_den
         if is_config(content):
             found = preset_of_config(content, file, assume_dense=assume_dense)
             return found.preset, _load_mapping(found, file)
+    if starts_server(content, file):
+        text = f"{escape(file)}: expected a preset or a config.json, got a file that starts a server"
+        raise KvcalcError(text, way_to_start(file))
     document = parse(content, file)
     return document.data, _load_document(document, escape(file), used)
 
