@@ -30,6 +30,7 @@ EFFECTS = {
     **effects("projector", "-mm --mmproj LLAMA_ARG_MMPROJ -mmu --mmproj-url LLAMA_ARG_MMPROJ_URL",
               "loads a projector of images", "more", back="--no-mmproj --no-mmproj-offload"),
     **effects("adapters", "--lora --lora-scaled --control-vector --control-vector-scaled", "loads adapters", "more"),
+    **effects("drafts", "--mtp --eagle3 --dflash", "loads what drafts tokens, with its cache", "more", cache=True),
     **effects("voice", "--model-vocoder", "loads a second model", "more"),
     **effects("draft layers", "-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl",
               "places the layers of the draft", "either", idle="auto all -1"),

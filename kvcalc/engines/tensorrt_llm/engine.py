@@ -28,7 +28,7 @@ from kvcalc.engines.base import (
     stage_caches,
 )
 from kvcalc.engines.overrides import parse_object
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import KvcalcError, escape
 
 __all__ = ["ENGINE"]
 
@@ -243,7 +243,7 @@ def _cache_settings(given: object) -> dict[str, object]:
     """What `kv_cache_config` says of the cache. A field without a rule here is refused."""
     found: dict[str, object] = {}
     for name, value in given.items() if isinstance(given, Mapping) else ():
-        what = f"kv_cache_config: {name}"
+        what = f"kv_cache_config: {escape(str(name))[:60]}"
         if value is None or name in _HARMLESS:
             continue
         if name not in _CACHE_FIELDS:
