@@ -13,7 +13,7 @@ from kvcalc.commands.budget import ENTRY, INNER_TEXT, Budget, OverBudgetError
 from kvcalc.commands.shell import Command
 from kvcalc.commands.shell import read as read_script
 from kvcalc.commands.words import split
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import KvcalcError, escape
 
 __all__ = ["started"]
 
@@ -207,7 +207,7 @@ def _json(value: object, name: str) -> str:
     try:
         return json.dumps(value, default=str)
     except (TypeError, ValueError, RecursionError):  # a key that is a list, a mapping within itself, too deep
-        raise KvcalcError(f"{name[:80]}: expected plain values, as JSON has them") from None
+        raise KvcalcError(f"{escape(name)[:80]}: expected plain values, as JSON has them") from None
 
 
 def _strings(value: object) -> list[str]:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from kvcalc.commands.flags import Flag, Flags, full_name, is_flag, long_names
-from kvcalc.errors import KvcalcError, shown
+from kvcalc.errors import KvcalcError, escape, shown
 from kvcalc.preset.yaml_file import parse, read_bytes
 
 __all__ = ["joined", "with_files"]
@@ -65,7 +65,7 @@ def _json(value: object, name: str) -> str:
     try:
         return json.dumps(value, default=str)
     except (TypeError, ValueError, RecursionError):  # a key that is a list, a mapping within itself, too deep
-        raise KvcalcError(f"{name}: expected plain values, as JSON has them") from None
+        raise KvcalcError(f"{escape(name)[:80]}: expected plain values, as JSON has them") from None
 
 
 def joined(words: Sequence[str], flags: Flags) -> list[str]:

@@ -10,7 +10,7 @@ from kvcalc.commands.shell import Command
 from kvcalc.commands.shell import read as read_script
 from kvcalc.commands.variables import expand
 from kvcalc.commands.words import split
-from kvcalc.errors import DocumentError, KvcalcError
+from kvcalc.errors import DocumentError, KvcalcError, escape
 
 __all__ = ["read"]
 
@@ -157,7 +157,7 @@ def _services(content: bytes, file: str, given: Mapping[str, str], budget: Budge
         macros = document.get("macros") if isinstance(document, dict) else None  # llama-swap has them
         values = {**_environment(macros), **given}
         for name, service in _containers(document):
-            place = f"{file}: {name[:_LONGEST_PLACE]}"
+            place = f"{file}: {escape(name[:_LONGEST_PLACE])}"
             yield _command(service, name, place, values, budget, compose=compose)
         yield from started(document, values, file, budget, _environment)
 

@@ -232,7 +232,9 @@ def _only(found: Sequence[EngineProgram], where: str, here: str = "-") -> Engine
     more = f" and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
     names = {one.name for one in found}
     way_out = (
-        f"name one of them: -- {escape(here)} {found[0].name}" if len(names) == len(found) else "leave the others out"
+        f"name one of them: -- {escape(here)} {escape(found[0].name)}"
+        if len(names) == len(found)
+        else "leave the others out"
     )
     raise KvcalcError(f"{where}: expected one command of an engine, got {', '.join(listed)}{more}", way_out)
 

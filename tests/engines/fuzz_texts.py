@@ -113,11 +113,11 @@ def run(content: bytes, reader: str, folder: Path, turn: int) -> str | None:
             started = launch(engine, [*words, "--config", str(path)])
         stated = started.engine.options_of(started.program, started.read, model)
     except KvcalcError as error:
-        message = error.message
+        message, hint = error.message, error.hint or ""
     else:
         assert [line for line in (*started.warnings, *stated.warnings) if not line.isprintable()] == []
         return None
-    assert message.isprintable(), message
+    assert (message + hint).isprintable(), (message, hint)
     assert len(message) < 2000, message
     return message
 

@@ -233,6 +233,8 @@ def test_a_file_in_place_of_a_command(
         ('FROM x\nCMD ["vllm", 3]\n', "<stdin>:2: expected a list of words in quotes"),
         ("FROM x\nENV A='b\n", "<stdin>:2: a quote is opened and not closed"),
         ('FROM x\nCMD ["a"\n', "<stdin>:2: expected a list"),
+        # control characters of a name do not reach the terminal
+        ('services: {"a\\tb": {image: vllm/vllm-openai, command: "\'"}}\n', r"<stdin>: a\tb: a quote"),
     ],
 )
 def test_faulty_files_end_in_one_line(text: str, says: str) -> None:

@@ -26,6 +26,8 @@ EFFECTS = {
               cache=True),
     **effects("machines", "--rpc LLAMA_ARG_RPC", "keeps layers, with their cache, on other machines", "less",
               cache=True),
+    **effects("unified", "GGML_CUDA_ENABLE_UNIFIED_MEMORY", "lets a GPU spill over to the host", "less", cache=True,
+              idle="0"),
     # What stands beside weights and cache.
     **effects("projector", "-mm --mmproj LLAMA_ARG_MMPROJ -mmu --mmproj-url LLAMA_ARG_MMPROJ_URL",
               "loads a projector of images", "more", back="--no-mmproj --no-mmproj-offload"),
