@@ -15,7 +15,13 @@ Weights = Literal["auto", "none"] | int | DType
 
 
 class WeightBytes(NamedTuple):
-    """Bytes of a whole model and how they are known; `rough` where parts stored in another format are not counted."""
+    """The weights of a whole model.
+
+    Attributes:
+        bytes: What all GPUs of a replica hold together.
+        source: How they are known, in words.
+        rough: Parts stored in another format are not counted.
+    """
 
     bytes: int
     source: str
@@ -23,7 +29,9 @@ class WeightBytes(NamedTuple):
 
 
 def parse(text: str, what: str) -> Weights:
-    """`auto`, `none`, a size with its unit or the name of a format; `what` names the option in errors."""
+    """`auto`, `none`, a size with its unit or the name of a format. `what` names the option in errors. Raises
+    KvcalcError.
+    """
     match text.strip().lower():
         case "auto":
             return "auto"
@@ -38,7 +46,8 @@ def parse(text: str, what: str) -> Weights:
 def weigh(model: Model, weights: Weights, loaded: DType | None = None) -> WeightBytes:
     """The weights of the whole model: measured where the preset knows, else parameters x the storage dtype.
 
-    `loaded`: what the published weights are packed into as they are loaded.
+    `loaded`: what the published weights are packed into as they are loaded. Raises KvcalcError where the number of
+    parameters is not known.
     """
     if weights == "none":
         return WeightBytes(0, "--weights none: not counted")

@@ -7,20 +7,22 @@ from collections.abc import Iterator, Mapping
 
 from kvcalc.commands.effects import Effect, Uncounted
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
-from kvcalc.commands.start import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.core import dtypes
-from kvcalc.core.model import Attention, Model
+from kvcalc.core.model import Model
 from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.core.weights import loaded_as_fp8
-from kvcalc.engines.base import EngineOptions, drafting, loaded_in_16_bits, model_flag, packed_otherwise
+from kvcalc.engines.options import EngineOptions, model_flag
 from kvcalc.engines.overrides import known, limit, parse_object
+from kvcalc.engines.uncounted import drafting, loaded_in_16_bits, packed_otherwise
 from kvcalc.engines.vllm.carried import carried
 from kvcalc.engines.vllm.effects import EFFECTS
+from kvcalc.engines.vllm.flag_names import MANY, SWITCHES, WORDS
 from kvcalc.engines.vllm.formats import PACKED
-from kvcalc.engines.vllm.names import MANY, SWITCHES, WORDS
+from kvcalc.engines.vllm.specs import shortest_window
 from kvcalc.errors import KvcalcError, shown
 
-__all__ = ["FLAGS", "model_of", "options_of", "start"]
+__all__ = ["FLAGS", "model_of", "options_of"]
+
 
 _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?([kKmMgGtT]?)")
@@ -70,7 +72,7 @@ def _kv_dtype(text: str, what: str) -> str:
     name = text.strip().lower()
     if name not in _PLAIN and name not in PACKED and known(name) not in _PLAIN:
         raise KvcalcError(
-            f"{what}: expected a format of vllm's that was read, got {shown(text)}",
+            f"{what}: expected a format of vllm's that is known, got {shown(text)}",
             f"one of {', '.join((*_PLAIN, *PACKED))}",
         )
     return name
@@ -287,8 +289,8 @@ def _context(values: Mapping[str, object], program: str, model: Model) -> object
 
 def _shortest(model: Model) -> int | None:
     """The window to which a model without windows is cut."""
-    spans = [c.span for c in model.distinct_caches if isinstance(c, Attention) and c.reach == "sliding" and c.span]
-    return min([*spans, *([model.max_context] if model.max_context else [])], default=None) if spans else None
+    window = shortest_window(model)
+    return window and min(window, model.max_context or window)
 
 
 # Methods whose draft has layers of its own, which vLLM lists behind the model's: of EAGLE's kinds or of any model.
@@ -324,33 +326,3 @@ def model_of(program: str, read: FlagValues) -> str | None:
     if program.startswith("vllm serve") and read.others:
         return read.others[0]
     return model_flag(program, read)
-
-
-# CacheDType in `config/cache.py`.
-_CACHE = {
-    "fp16": "float16", "bf16": "bfloat16", **{name: name for name in ("fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4", *PACKED)}
-}  # fmt: skip
-
-
-def start(start: Start) -> tuple[str, ...]:
-    """`vllm serve`. --max-num-seqs is for each replica, since each has a scheduler of its own (`v1/engine/core.py`)."""
-    layout = start.layout
-    spread = (
-        ("--tensor-parallel-size", layout.tp),
-        ("--pipeline-parallel-size", layout.pp),
-        ("--data-parallel-size", layout.dp),
-        ("--decode-context-parallel-size", layout.dcp),
-    )
-    return (
-        *("vllm", "serve", model_word(start)),
-        *words_of((flag, size) for flag, size in spread if size > 1),
-        *words_of(
-            (
-                ("--max-model-len", start.context),
-                ("--max-num-seqs", start.sequences),
-                ("--kv-cache-dtype", format_word(start, _CACHE, "vllm")),
-                ("--quantization", weights_word(start, {"fp8": "fp8"}, "vllm")),
-                ("--gpu-memory-utilization", share_word(start.utilization)),
-            )
-        ),
-    )

@@ -9,7 +9,7 @@ known, which `assumed` says.
 
 from kvcalc.core.card import Card
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Recurrent
-from kvcalc.engines.base import Question
+from kvcalc.engines.base import Question, no_rule
 from kvcalc.engines.vllm.versions import Version
 from kvcalc.errors import KvcalcError
 
@@ -110,20 +110,20 @@ def state_kernel(state: Recurrent, question: Question, version: Version) -> tupl
     keys of 128 (with CUDA 13, for which vLLM's wheels are built since 0.22). FlashKDA keeps one where the gate is
     bounded, as Kimi K3's is and Kimi Linear's is not. Triton's kernels keep none, nor do those of other makers' cards.
     """
-    generation, settings = _generation(question.card), question.settings
-    if state.kind not in version.checkpoints:
-        return 1, False
+    generation, settings, keeps = _generation(question.card), question.settings, state.kind in version.checkpoints
     match state.kind:
         case "mamba2":
-            return 1, True
+            return 1, keeps
         case "deltanet":
             model_type = question.request.model.model_type or ""
             able = generation == _HOPPER or (generation in BY_CUDA and state.k_dim == 128)
-            able = able and not model_type.startswith("olmo")
+            able = able and keeps and not model_type.startswith("olmo")
             return (64, True) if able and settings.get("gdn_backend", "auto") in ("auto", "flashinfer") else (1, False)
         case "kda":
             able = generation in (_HOPPER, _BLACKWELL, _SMALL_BLACKWELL) and state.head_dim == 128
-            able = able and question.request.model.gguf == "kimi-k3"
+            able = able and keeps and question.request.model.gguf == "kimi-k3"
             return 1, able and settings.get("kda_backend", "auto") in ("auto", "flashkda")
-        case _:
+        case "mamba1" | "shortconv" | "lightning":
             return 1, False
+        case _:
+            raise no_rule("vllm", state)

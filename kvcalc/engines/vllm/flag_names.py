@@ -1,4 +1,7 @@
-"""Names of vLLM's flags that cannot change the cache, by whether words follow: 0.33, and a few of older releases."""
+"""Names of vLLM's flags that cannot change the cache, by the words that follow.
+
+Those of 0.33.0 (`engine/arg_utils.py`, `entrypoints/common/cli_args.py`), and a few that older releases had.
+"""
 
 __all__ = ["MANY", "SWITCHES", "WORDS"]
 
@@ -26,12 +29,17 @@ _SWITCHES = """
     interleave-mm-strings skip-mm-profiling mm-encoder-only language-model-only disable-log-requests
     enable-reasoning mm-device-do-normalize
 """
+SWITCHES = frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-"))
+SWITCHES |= {"-dph", "-dpe", "-dpm", "-ep", "-O0", "-O1", "-O2", "-O3"}
+
 # Those that take several words, as lists do (`arg_utils.py: get_kwargs`).
 _MANY = """
     served-model-name allowed-media-domains cudagraph-capture-sizes numa-bind-nodes numa-bind-cpus device-ids
     lora-target-modules ignore-patterns collect-detailed-traces sleep-preserve-parameter-names logits-processors
     lora-modules api-key middleware
 """
+MANY = frozenset(f"--{name}" for name in _MANY.split())
+
 _WORDS = """
     runner convert tokenizer tokenizer-mode seed hf-config-path allowed-local-media-path allowed-media-domains
     revision code-revision tokenizer-revision quantization-config max-logprobs logprobs-mode
@@ -73,11 +81,6 @@ _WORDS = """
     root-path middleware h11-max-incomplete-event-size h11-max-header-count api-server-count swap-space
     guided-decoding-backend max-seq-len-to-capture rope-scaling rope-theta
 """
-
 WORDS = frozenset(f"--{name}" for name in _WORDS.split()) | {
     "-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc", "-cc", "-O",
 }  # fmt: skip
-SWITCHES = frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-")) | {
-    "-dph", "-dpe", "-dpm", "-ep", "-O0", "-O1", "-O2", "-O3",
-}  # fmt: skip
-MANY = frozenset(f"--{name}" for name in _MANY.split())
