@@ -137,7 +137,8 @@ def _check(spoken: EngineLog, run: StartLog, wanted: LogQuestion, names: _Names)
     read = read_flags([*said.words, *wanted.words], engine.flags, said.env, engine.name)
     read = read._replace(version=pick(engine.versions, version or said.rules, engine.name)[0])
     stated = engine.options_of("", read, model)
-    options = {name: value for name, value in stated.options.items() if not _overruled(name, wanted.options)}
+    said_or_own = {**stated.defaults, **stated.options}
+    options = {name: value for name, value in said_or_own.items() if not _overruled(name, wanted.options)}
     options |= wanted.options
     if "context" not in options:
         if not spoken.form.pooled:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvcalc.errors import shown
-from kvcalc.sources.config import naming
+from kvcalc.sources.config import families, naming
 from kvcalc.sources.config.defaults import class_defaults, nulls
 from kvcalc.sources.config.lookup import LAYERS, Config
 
@@ -76,7 +76,7 @@ def _model_type(part: Part, outer: Config) -> str:
     for architecture in (name for data in (part.data, *part.around) for name in _architectures(data)):
         if naming.only_encodes(architecture):
             here.refuse(f"expected a model with a decoder, got {shown(architecture)}: it only encodes", "architectures")
-    found = next((found for data in (part.data, *part.around) if (found := _called(data, outer))), None)
+    found = _own_type(part, outer) or next((found for data in part.around if (found := _called(data, outer))), None)
     if found is None or not found.isprintable() or len(found) > _LONGEST_NAME:
         _refuse_quantisation(outer)
         outer.expected("the name of a model type", "model_type")
@@ -85,6 +85,15 @@ def _model_type(part: Part, outer: Config) -> str:
         text = f"expected a model type whose cache can be described, got {shown(found)}: {reason}"
         here.refuse(text, "model_type")
     return found
+
+
+def _own_type(part: Part, outer: Config) -> str | None:
+    """What the part calls itself: its type, or inside another part its architecture, as published files have it."""
+    called = _called(part.data, outer)
+    if called is not None or not part.around:
+        return called
+    named = (naming.named_by(name, families.FAMILIES) for name in _architectures(part.data))
+    return next((found for found in named if found), None)
 
 
 def _check_layers(part: Part, file: str) -> None:
