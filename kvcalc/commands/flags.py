@@ -143,10 +143,14 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
             values[flag.key] = _value(flag, name, " ".join(own))
         else:
             raise KvcalcError(f"{name}: expected a value behind it")
-    if len(warnings) > _MOST_WARNINGS:
-        more = f"{len(warnings) - _MOST_WARNINGS:,} more flags of {engine} are not known to kvcalc"
-        warnings = [*warnings[:_MOST_WARNINGS], more]
-    return FlagValues(values, tuple(others), tuple(warnings), unknown=tuple(unknown))
+    return FlagValues(values, tuple(others), _first(warnings, engine), unknown=tuple(unknown))
+
+
+def _first(warnings: list[str], engine: str) -> tuple[str, ...]:
+    """Nobody reads thousands."""
+    more = len(warnings) - _MOST_WARNINGS
+    rest = [f"{more:,} more flags of {engine} are not known to kvcalc"] if more > 0 else []
+    return (*warnings[:_MOST_WARNINGS], *rest)
 
 
 def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: bool) -> list[str]:

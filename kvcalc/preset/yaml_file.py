@@ -49,15 +49,21 @@ class Document(NamedTuple):
         for part in path:
             match node:
                 case yaml.MappingNode():
-                    found = [(k, v) for k, v in node.value if k.value == part]
+                    found = _entries(node).get(part)
                 case yaml.SequenceNode() if isinstance(part, int) and part < len(node.value):
-                    found = [(node.value[part], node.value[part])]
+                    found = node.value[part], node.value[part]
                 case _:
-                    found = []
-            if not found:
+                    found = None
+            if found is None:
                 break
-            line, node = found[0][0].start_mark.line + 1, found[0][1]
+            line, node = found[0].start_mark.line + 1, found[1]
         return line
+
+
+@lru_cache(16)  # a document with very many faults asks for very many of its lines
+def _entries(node: yaml.MappingNode) -> dict[object, tuple[yaml.Node, yaml.Node]]:
+    """Keys and values of a mapping by the text of the keys."""
+    return {key.value: (key, value) for key, value in reversed(node.value) if isinstance(key, yaml.ScalarNode)}
 
 
 def read_bytes(path: str, most: int = MOST_FILE_BYTES) -> bytes:
@@ -190,7 +196,8 @@ def _merged(node: yaml.Node, loader: Any, seen: dict[int, object]) -> dict[objec
         loader.merged += len(other)
         if loader.merged > _MOST_MERGED:
             raise yaml.MarkedYAMLError(problem="too much is merged by <<", problem_mark=node.start_mark)
-        merged = {**other, **merged}
+        for name, value in other.items():
+            merged.setdefault(name, value)
     return merged
 
 
