@@ -24,6 +24,10 @@ _NUMBERS = {
 # libyaml where the wheel brings it: fifteen times faster, and it bounds nesting by itself (at 1,000 levels).
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+# Marks of which one stands with each value: PyYAML takes half a kilobyte for every value, however short it is. A chart
+# of 1 MB, rendered, has some 60,000.
+_MARKS = ("\n", ",", "[", "{", "- ", ": ")
+_MOST_VALUES = 250_000
 _MOST_MERGED = 100_000  # keys that come into mappings by `<<`
 
 Built = TypeVar("Built")
@@ -122,6 +126,8 @@ def _read(content: bytes, file: str, build: Callable[[Any], Built]) -> Built:
         raise _fault("expected UTF-8 text", file, content[: error.start].count(b"\n") + 1) from None
     if "\0" in text:
         raise _fault("expected text, got binary data", file, text[: text.index("\0")].count("\n") + 1)
+    if sum(map(text.count, _MARKS)) > _MOST_VALUES:
+        raise _fault(f"expected at most {_MOST_VALUES:,} values", file)
     loader = _Loader(text)
     try:
         return build(loader)
