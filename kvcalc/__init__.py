@@ -12,9 +12,13 @@ Everything returned is a frozen value with bytes as ints; every mistake is a `Kv
 the same functions. Names are imported when they are first used, so that `import kvcalc` costs nothing.
 """
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = (
+    False  # as in `typing`, which is not imported for it: an interrupt meets a program that has hardly begun
+)
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from kvcalc.api import fit, load, models, size
     from kvcalc.core.fitting import Fit
     from kvcalc.core.model import Model
@@ -34,7 +38,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOMES:
         raise AttributeError(f"module 'kvcalc' has no attribute '{name}'")
     from importlib import import_module
