@@ -9,7 +9,7 @@ from kvcalc.core.fitting import Fit, MemorySplit, fill, most_of
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import place
 from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
-from kvcalc.engines.base import Engine, Question, Reservation, allocator_of, reserve
+from kvcalc.engines.base import Engine, Question, Reservation, Stored, allocator_of, lacking, reserve
 from kvcalc.errors import KvcalcError
 from kvcalc.planner.replica import ExactReplica
 
@@ -139,6 +139,9 @@ class EngineBackend:
 
     def _id(self, config: "ParallelConfig") -> int:
         return id(self._known.setdefault(id(config), config))
+
+    def lacking(self, card: Card, what: Stored, name: str) -> str | None:
+        return lacking(self.engine, self.version, card, what, name)
 
     def share(self, config: "ParallelConfig", card: Card) -> Fraction:
         if self._share is not None:

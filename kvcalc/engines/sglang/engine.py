@@ -5,11 +5,12 @@ Source: SGLang 0.5.23, `srt/model_executor/pool_configurator.py` and `srt/mem_ca
 
 from typing import NamedTuple
 
+from kvcalc.core.card import Capability
 from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import attention_tokens, size
 from kvcalc.core.model import Attention, Recurrent
 from kvcalc.core.units import ceil_div, many
-from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, StageCaches, Step
+from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, StageCaches, Step, Stored
 from kvcalc.engines.deviation import restaged
 from kvcalc.engines.sglang.cells import draft_layers, placed, state_bytes, token_bytes, windowed
 from kvcalc.engines.sglang.flags import FLAGS, integer, model_of, options_of, start
@@ -140,6 +141,18 @@ def _charge(each: StageCaches, question: Question, pool: Pool) -> Charge:
     return Charge(cache_name(each.cache), each.copies, each.exact, tuple(steps), parts, how, each.stage, ranks)
 
 
+_AMPERE, _BLACKWELL_FP4 = (8, 0), (10, 0)
+
+
+def least(version: object, what: Stored, name: str) -> Capability | None:  # noqa: ARG001 - one signature for all engines
+    """The least capability for a format: fp8 weights are read into 16-bit products by Marlin from 8.0 to 8.8
+    (can_auto_enable_marlin_fp8 in layers/quantization/fp8_utils.py), and multiplied in fp8 above.
+
+    A cache in fp8 is converted as it is read and written, by Triton's and FlashInfer's kernels.
+    """
+    return _AMPERE if name == "bf16" or name.startswith("fp8") else _BLACKWELL_FP4 if name == "nvfp4" else None
+
+
 ENGINE = Engine(
     "sglang",
     VERSIONS,
@@ -158,4 +171,5 @@ ENGINE = Engine(
     block="page_size",
     start=start,
     replicates=True,
+    least=least,
 )

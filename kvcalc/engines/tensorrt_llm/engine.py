@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.commands.start import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.core import dtypes
+from kvcalc.core.card import Capability
 from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import attention_tokens, size
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Model, Shared
@@ -24,6 +25,7 @@ from kvcalc.engines.base import (
     Rule,
     StageCaches,
     Step,
+    Stored,
     stage_caches,
 )
 from kvcalc.engines.overrides import parse_object
@@ -289,6 +291,16 @@ def start(start: Start) -> tuple[str, ...]:
     )
 
 
+_FP8_UNITS, _FP4_UNITS = (8, 9), (10, 0)
+
+
+def least(version: object, what: Stored, name: str) -> Capability | None:  # noqa: ARG001 - one signature for all engines
+    """The least capability for a format. Ampere has bf16, INT8 and INT4 and no FP8, in weights or cache: reference/
+    support-matrix of 0.18.2 and 0.19.0; FP4 is Blackwell's (features/quantization of 1.0.0).
+    """
+    return _FP8_UNITS if name.startswith("fp8") else _FP4_UNITS if name == "nvfp4" else None
+
+
 ENGINE = Engine(
     "tensorrt-llm",
     VERSIONS,
@@ -305,4 +317,5 @@ ENGINE = Engine(
     one_format=True,
     block="tokens_per_block",
     start=start,
+    least=least,
 )

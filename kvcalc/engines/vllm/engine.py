@@ -7,7 +7,7 @@ to 0.30.0.
 from kvcalc.core.units import Fraction
 from kvcalc.engines.base import Allocation, Capacity, Engine, Question
 from kvcalc.engines.deviation import restaged
-from kvcalc.engines.vllm import flags
+from kvcalc.engines.vllm import flags, kernels
 from kvcalc.engines.vllm.charges import charges
 from kvcalc.engines.vllm.formats import PACKED
 from kvcalc.engines.vllm.layout import Laid, lay, longest, stages_of
@@ -108,4 +108,5 @@ ENGINE = Engine(
     block="block_size",
     start=flags.start,
     replicates=True,
+    least=kernels.least,
 )
