@@ -150,7 +150,9 @@ def least(version: object, what: Stored, name: str) -> Capability | None:  # noq
 
     A cache in fp8 is converted as it is read and written, by Triton's and FlashInfer's kernels.
     """
-    return _AMPERE if name == "bf16" or name.startswith("fp8") else _BLACKWELL_FP4 if name == "nvfp4" else None
+    if name.startswith("fp8") or (name == "bf16" and what == "cache"):  # weights in bf16 are converted to fp16
+        return _AMPERE
+    return _BLACKWELL_FP4 if name == "nvfp4" else None
 
 
 ENGINE = Engine(

@@ -36,8 +36,8 @@ def least(version: Version, what: Stored, name: str) -> Capability | None:
     A cache in fp8 is converted as it is read and written (issues 3965 and 4827; pull request 24577 for e4m3 on an
     A100), by FlashInfer's kernels from Turing on; Triton's lack e4m3 before 8.9 (pull request 50882).
     """
-    if name == "bf16":
-        return _BF16
+    if name == "bf16":  # weights in it are converted to fp16
+        return _BF16 if what == "cache" else None
     if what == "weights" and name.startswith(("fp8", "nvfp4")):
         return next(least for since, least in reversed(_MARLIN.items()) if parse(version.name, "--engine") >= since)
     return _FLASHINFER if name.startswith("fp8") else _BLACKWELL_FP4 if name == "nvfp4" else None

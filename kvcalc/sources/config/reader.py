@@ -11,6 +11,7 @@ from kvcalc.preset.fields import is_integer
 from kvcalc.preset.mapping import model_from_preset
 from kvcalc.sources.config import around, families, keys, quantised
 from kvcalc.sources.config import numbers as n
+from kvcalc.sources.config.counts import check_counts
 from kvcalc.sources.config.kinds import WINDOWS
 from kvcalc.sources.config.language import Part, language_config
 from kvcalc.sources.config.layout import Family, described
@@ -61,6 +62,7 @@ def preset_from_config(
     preset |= {"source": escape(file), "confidence": "config file read"}
     preset |= _dtypes(part, text, quantised.schemes(part, file, quantization), shape, notes)
     keys.check_keys(text)
+    check_counts(text)
     around.check_surroundings(part, text, shape)
     around.check_architectures(part, text, shape)
     if notes:
