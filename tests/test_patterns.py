@@ -76,6 +76,11 @@ def used_in(path: Path) -> Iterator[Used]:
                 ast.unparse(call.func) == "re.compile"
             ):
                 yield from compiled(call, name, methods.get(name, {"fullmatch", "search"}), place)
+            case ast.Dict(values=values):
+                calls = [
+                    each for each in values if isinstance(each, ast.Call) and ast.unparse(each.func) == "re.compile"
+                ]
+                yield from (used for each in calls for used in compiled(each, "", {"search"}, place))
 
 
 def compiled(call: ast.Call, name: str, methods: set[str], place: str) -> Iterator[Used]:

@@ -9,9 +9,11 @@ from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
 from kvcalc.core.weights import WeightBytes, Weights
-from kvcalc.errors import KvcalcError
-from kvcalc.perf.roofline import Attained
+from kvcalc.perf.demand import Found
+from kvcalc.perf.latency import Targets
+from kvcalc.perf.machine import Attained
 from kvcalc.perf.workload import Lengths
+from kvcalc.planner.memo import Memo
 from kvcalc.planner.overheads import NAMES
 from kvcalc.planner.replica import ExactReplica, ReplicaLayout
 
@@ -31,13 +33,16 @@ __all__ = [
 class PlanQuestion(NamedTuple):
     """What is asked for. `users` sequences at once, of up to `context` tokens; with `lengths`, of lengths as they are.
 
-    `rate` are requests a second. `overhead` stands for all lines, `stated` for some. `across`: tp may span machines.
+    `rate` are requests a second, of whose prompts `found` stands in the cache, and `targets` what they are promised.
+    `overhead` stands for all lines, `stated` for some. `across`: tp may span machines.
     """
 
     context: int
     users: int = 1
     lengths: Lengths | None = None
     rate: float | None = None
+    found: Found = Found()
+    targets: Targets | None = None
     most_gpus: int = 64
     dp: int | None = None
     across: bool = False
@@ -124,25 +129,15 @@ class ExactBackend:
 
     def __init__(self, share: Fraction, shared_prefix: int = 0) -> None:
         self._share, self._prefix = share, shared_prefix
-        self._kept: dict[
-            int, tuple[ParallelConfig, ExactReplica | KvcalcError]
-        ] = {}  # by identity: hashing a model is slow
+        self._replicas = Memo[ExactReplica]()
 
     def replica_memory(self, config: ParallelConfig, card: Card) -> ExactReplica:  # noqa: ARG002 - one signature for all
-        if id(config) not in self._kept:
-            self._kept[id(config)] = config, self._made(config)
-        made = self._kept[id(config)][1]
-        if isinstance(made, KvcalcError):
-            raise made
-        return made
+        return self._replicas.get(config, (), lambda: self._replica(config))
 
-    def _made(self, config: ParallelConfig) -> ExactReplica | KvcalcError:
+    def _replica(self, config: ParallelConfig) -> ExactReplica:
         request = config.precision.request
         made = ExactReplica(config.replica_layout, request.widths, request.encoder_tokens, self._prefix)
-        try:
-            made.needed(1, 1)
-        except KvcalcError as error:  # a format whose blocks the rows do not fill
-            return error
+        made.needed(1, 1)  # raises for a format whose blocks the rows do not fill
         return made
 
     def share(self, config: ParallelConfig, card: Card) -> Fraction:  # noqa: ARG002 - one signature for all
@@ -181,7 +176,7 @@ def unsupported(card: Card, precision: Precision, backend: Backend) -> str | Non
     if not card.name:
         return None
     if backend.vendors and card.vendor and card.vendor not in backend.vendors:
-        return f"{backend.name} does not run on {card.label}, by what was read of it"
+        return f"{backend.name} is not known to run on {card.label}"
     widths = precision.request.widths
     cached = [name for name in (widths.k.name, widths.v.name) if precision.kv != "auto" or name.startswith("fp8")]
     whys = [backend.lacking(card, "weights", precision.weights_name)]

@@ -9,13 +9,6 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 
 from kvcalc.cli.main import run
-from kvcalc.core import request
-from kvcalc.core.card import Card
-from kvcalc.core.sharding import Layout
-from kvcalc.launch.registry import all_engines
-from kvcalc.library import loader
-from kvcalc.planner import overheads
-from kvcalc.planner.replica import ExactReplica, replica_layout
 from kvcalc.views.document import _OF_A_PLAN
 
 GIB = 2**30
@@ -93,30 +86,6 @@ def test_the_worst_case_is_no_measure_of_a_fleet(context: int, users: int, cli: 
     """444,864 tokens hold 27 sequences of 16,384, and 353 of the mean of the Azure trace."""
     found = plan(cli, "llama3.1-8b", *P_8B, "--gpu", "1xh100-sxm", *RECIPE, "-c", str(context))
     assert found["best"]["max_batch"] == users
-
-
-def test_a_latent_is_whole_on_every_rank() -> None:
-    """Kimi-K2 at tp 8 keeps 70,272 B a token on each rank; decode context parallelism over 8 holds 8 times as many."""
-    model = loader.load("kimi-k2")
-    widths = request.ask(model).widths
-    whole = ExactReplica(replica_layout(model, Layout(8)), widths, None)
-    assert whole.needed(1, 1) == 61 * 576 * 2 == 70_272
-    # vLLM's log of Kimi-K2-Thinking: 46.80 GiB on each GPU, 715,072 tokens in blocks of 64
-    assert whole.largest(64, 46 * GIB + 80 * GIB // 100) * 64 == 715_072
-    split = ExactReplica(replica_layout(model, Layout(8, dcp=8)), widths, None)
-    assert split.needed(1, 8 * 64) == whole.needed(1, 64)
-    assert 715_136 * 8 == 5_721_088  # the recipe's own sum
-
-
-def test_heads_are_replicated_beyond_their_number() -> None:
-    """Qwen3-235B has 4 KV heads: 192,512 B a token, and at tp 8 385,024 B on all ranks together."""
-    model = loader.load("qwen3-235b-a22b")
-    widths = request.ask(model).widths
-    assert [tp * ExactReplica(replica_layout(model, Layout(tp)), widths, None).needed(1, 1) for tp in (1, 4, 8)] == [
-        192_512,
-        192_512,
-        385_024,
-    ]
 
 
 def test_the_fewest_gpus_come_first(cli: Run) -> None:
@@ -224,7 +193,7 @@ def test_no_plan_exits_1_and_names_what_binds(cli: Run) -> None:
     done = cli("plan", "llama3.1-405b", "--gpu", "l4", "--max-gpus", "8")
     assert done.code == 1
     assert "no plan within 8 GPUs" in done.out
-    assert "bound by weights" in done.out
+    assert "limited by weights" in done.out
     assert cli("plan", "llama3.1-405b", "--gpu", "l4", "--max-gpus", "8", "-q").out == "null\n"
 
 
@@ -260,35 +229,6 @@ def test_a_shared_prefix_is_held_once(cli: Run) -> None:
     words = ("llama3.1-8b", *P_8B, "--gpu", "1xa10g", *RECIPE)
     alone, shared = (plan(cli, *words, *more)["best"] for more in ((), ("--shared-prefix", "3k")))
     assert (alone["max_batch"], shared["max_batch"]) == (5, (23_731 - 3_072) // 1_024)
-
-
-def test_a_window_shares_nothing() -> None:
-    """Gemma's windows belong to each sequence: a shared prefix saves in the full layers alone.
-
-    Gemma 3 27B: 10 of 62 layers are full with 16 KV heads of 128, 8,192 B a token and layer; windows keep 1,024.
-    """
-    model = loader.load("gemma3-27b")
-    widths = request.ask(model).widths
-    memory = ExactReplica(replica_layout(model, Layout()), widths, None, shared=4_096)
-    assert memory.shared(8_192) == 10 * 8_192 * 4_096
-    assert memory.each(8_192) == 10 * 8_192 * 4_096 + 52 * 8_192 * 1_024
-
-
-H100 = Card("h100-sxm", "H100 SXM5 80GB", 85_018_877_624, (9, 0))
-
-
-def test_overheads_are_the_engines_own() -> None:
-    """The lines of a dense model on several GPUs add up to the range that an engine states for all of them."""
-    model = loader.load("llama3.1-8b")
-    engines = {engine.name: engine for engine in all_engines()}
-    for name in ("vllm", "tensorrt-llm", "sglang"):
-        engine = engines[name]
-        size = overheads.total(overheads.estimate(model, H100.memory, 2, names=engine.overheads))
-        assert engine.overhead is not None
-        low, high = engine.overhead
-        assert abs(size.low - low) < 8
-        assert abs(size.high - high) < 8
-        assert size.low < size.likely < size.high
 
 
 def test_an_overhead_that_is_stated_has_no_range(cli: Run) -> None:
@@ -337,9 +277,9 @@ def test_no_command_for_a_model_that_the_engine_has_not(cli: Run) -> None:
     """What `kvcalc -- COMMAND` would refuse to size is not proposed, but said."""
     best = plan(cli, "deepseek-v4-pro", "--gpu", "b200", "--users", "500")["best"]
     assert best["engine_flags"]["sglang"] is None
-    assert best["engine_lacks"]["sglang"] == "sglang's own pools for compressed caches were not read"
+    assert best["engine_lacks"]["sglang"] == "sglang's rule for compressed 128:1 is not known"
     said = cli("plan", "deepseek-v4-pro", "--gpu", "b200", "--users", "500", "-f", "plain").out
-    assert "sglang\tnone: sglang's own pools" in said
+    assert "sglang\tnone: sglang's rule for compressed 128:1 is not known" in said
 
 
 def test_a_command_has_the_share_of_the_memory_of_its_row(cli: Run) -> None:
@@ -363,10 +303,14 @@ AZURE = ("--input", "1155/4083", "--output", "211/451")
 
 @pytest.mark.parametrize(
     ("card", "fewest", "most"),
-    [("h100", 1, 1), ("a100-80gb", 1, 1), ("l40s", 2, 2), ("l4", 9, 14), ("a10g", 7, 10)],
+    [("h100", 1, 1), ("a100-80gb", 1, 1), ("l40s", 1, 2), ("l4", 9, 14), ("a10g", 6, 10)],
 )
 def test_a_rate_needs_replicas(card: str, fewest: int, most: int, cli: Run) -> None:
-    """The replayed Azure trace at 4.92 requests/s: one L40S, 8 L4 and 6 A10G queue; one H100, one A100, two L40S do not."""
+    """The replayed Azure trace at 4.92 requests/s: 8 L4 queue; one H100, one A100, two L40S do not.
+
+    One L40S and 6 A10G queue too where half of their FLOP/s are attained, as the replay has it (tests/perf has that);
+    58 and 65 % are taken here.
+    """
     one = ("--tp", "1", "--pp", "1")
     found = plan(cli, "llama3.1-8b", *P_8B, *RECIPE, *AZURE, "--rate", "4.92", "--gpu", card, *one)
     assert fewest <= found["best"]["dp"] <= most
@@ -379,7 +323,7 @@ def test_compute_sinks_what_the_cache_would_hold(cli: Run) -> None:
         "plan", "llama3.1-8b", "--input", "2048/7303", "--output", "28/90", "--rate", "6", "--gpu", "1xa100-80gb"
     )
     assert done.code == 1
-    assert "bound by compute" in done.out
+    assert "limited by compute" in done.out
     assert "prompts" in done.out
 
 
@@ -393,7 +337,7 @@ def test_lengths_hold_more_than_the_worst_case(cli: Run) -> None:
 def test_attained_shares_are_printed(cli: Run) -> None:
     """An answer with times says what of the peaks it counts with."""
     done = cli("plan", "llama3.1-8b", *AZURE, "--rate", "2", "--gpu", "h100")
-    assert "attained: 80% of peak bandwidth, 45% of peak FLOP/s, 1 ms beside each step" in done.out
+    assert "attained: 85% of peak bandwidth, 75% of peak FLOP/s, 1.25 ms a step and 3.9 µs a kernel" in done.out
 
 
 def test_a_script_sees_that_there_is_no_plan(cli: Run) -> None:
@@ -436,7 +380,8 @@ def test_a_card_computes_in_what_it_has(cli: Run) -> None:
 def test_an_engine_runs_on_the_cards_of_some_makers(cli: Run) -> None:
     """vLLM is not planned for an Apple chip, and a chip of Apple's gets no command of vLLM."""
     assert (
-        "does not run on" in plan(cli, "llama3-8b", "--gpu", "apple-m3-ultra", "--engine", "vllm")["refused"][0]["why"]
+        "is not known to run on"
+        in plan(cli, "llama3-8b", "--gpu", "apple-m3-ultra", "--engine", "vllm")["refused"][0]["why"]
     )
     assert list(plan(cli, "llama3-8b", "--gpu", "apple-m3-ultra")["best"]["engine_flags"]) == ["llama.cpp"]
 
@@ -449,8 +394,8 @@ def test_tp_stays_within_a_machine(cli: Run) -> None:
 
 def test_progress_is_seen_on_a_terminal_and_gone_after(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A long search tells on standard error how far it is, and takes the line away in the end."""
-    monkeypatch.setattr("kvcalc.cli.planning._QUIET_SECONDS", 0)
-    monkeypatch.setattr("kvcalc.cli.planning._TICK_SECONDS", 0)
+    monkeypatch.setattr("kvcalc.cli.plan._QUIET_SECONDS", 0)
+    monkeypatch.setattr("kvcalc.cli.plan._TICK_SECONDS", 0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     done = cli("plan", "llama3-8b", "--gpu", "h100,l4", "-q")
     assert "kvcalc: 1 of 10 searches" in done.err
@@ -512,7 +457,7 @@ def test_stages_that_are_not_equal_are_warned_of(cli: Run) -> None:
     assert found["best"]["weights_bytes_per_gpu"] == 12_827_272_728  # 141.1e9 / 11, rounded up
     more = 14_110_000_000 - 12_827_272_728  # 1,282,727,272 B = 1.195 GiB
     assert said == [
-        f"pp 11 does not divide the model's 80 layers: its fullest stage holds some {more / 2**30:.3f} GiB of weights more than counted"
+        f"pp 11 does not divide the model's 80 layers: its fullest stage has {more / 2**30:.3f} GiB more weights than assumed"
     ]
     even = plan(cli, "llama3-70b", "--users", "100", "--gpu", "l40s", "--pp", "16", "--tp", "1")
     assert not [warning for warning in even["warnings"] if "does not divide" in warning]

@@ -7,7 +7,7 @@ Sources: vLLM 0.33.0, `platforms/cuda.py` (priorities of backends), each backend
 from kvcalc.commands.versions import Version, parse
 from kvcalc.core.card import Capability, Card
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Recurrent
-from kvcalc.engines.base import Question, Stored
+from kvcalc.engines.base import Question, Stored, no_rule
 from kvcalc.errors import KvcalcError
 
 __all__ = ["LEAST_BLOCK", "batched_tokens", "first_block", "least", "state_kernel"]
@@ -107,5 +107,7 @@ def state_kernel(state: Recurrent, question: Question) -> tuple[int, bool]:
             able = generation in (_HOPPER, _BLACKWELL, _SMALL_BLACKWELL) and state.head_dim == 128
             able = able and question.request.model.gguf == "kimi-k3"
             return 1, able and settings.get("kda_backend", "auto") in ("auto", "flashkda")
-        case _:
+        case "mamba1" | "shortconv" | "lightning":
             return 1, False
+        case _:
+            raise no_rule("vllm", state)

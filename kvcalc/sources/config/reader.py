@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from kvcalc.errors import KvcalcError, escape, shown
 from kvcalc.preset.fields import is_integer
 from kvcalc.preset.mapping import model_from_preset
+from kvcalc.preset.notation import expand
 from kvcalc.sources.config import around, families, keys, quantised
 from kvcalc.sources.config import numbers as n
 from kvcalc.sources.config.counts import check_counts
+from kvcalc.sources.config.dimensions import weight_facts
 from kvcalc.sources.config.kinds import WINDOWS
 from kvcalc.sources.config.language import Part, language_config
 from kvcalc.sources.config.layout import Family, described
@@ -69,6 +71,7 @@ def preset_from_config(
         preset["note"] = " ".join(notes)
     count = parameter_count(config)
     preset |= {"parameters": count} if count else {}
+    preset |= weight_facts(config, len(expand(str(shape["layers"]))))
     preset |= {"max_context": context} if context else {}
     preset |= _chosen(text, shape) | shape
     _, problems = model_from_preset({**preset}, file)
@@ -158,6 +161,8 @@ def _dtypes(part: Part, text: Config, schemes: Sequence[Config], shape: Fields, 
         notes.append(stored.note)
     if weights not in (None, dtype):
         fields["weights_dtype"] = weights
+        if whole := quantised.kept(schemes, len(expand(str(shape["layers"])))):
+            fields["weights_kept"] = whole
     declared = quantised.kv_dtype(schemes)
     if declared is not None:
         fields["kv_dtype"] = declared
