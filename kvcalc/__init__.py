@@ -13,9 +13,12 @@ Every mistake is a `KvcalcError`. The command line asks the same questions. Name
 so that `import kvcalc` costs nothing.
 """
 
-from typing import TYPE_CHECKING, Any
+# As in `typing`, which is not imported for it: an interrupt meets a program that has hardly begun.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from kvcalc.api import check, compare, fit, gpus, load, models, plan, size, sweep, tradeoff
     from kvcalc.core.fitting import Fit
     from kvcalc.core.model import Model
@@ -39,7 +42,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOMES:
         raise AttributeError(f"module 'kvcalc' has no attribute '{name}'")
     from importlib import import_module

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvcalc.cli.options import AssumeDenseWords
 from kvcalc.cli.output import Output
+from kvcalc.cli.streams import drop_output
 from kvcalc.errors import KvcalcError, escape, shown, shown_path
 from kvcalc.preset.yaml_file import MOST_FILE_BYTES
 from kvcalc.queries.source import Source
@@ -27,7 +28,10 @@ def standard_input(expected: str = "a preset or a config.json") -> bytes:
     """All of standard input, bounded."""
     from kvcalc.sources.faults import disguise
 
-    content = b"" if sys.stdin is None else sys.stdin.buffer.read(MOST_FILE_BYTES + 1)
+    try:
+        content = b"" if sys.stdin is None else sys.stdin.buffer.read(MOST_FILE_BYTES + 1)
+    except OSError as error:  # a folder
+        raise KvcalcError(f"<stdin>: {error.strerror}", "pipe a file in, such as `kvcalc - < config.json`") from None
     other = disguise(content)
     if other is not None:
         raise KvcalcError(f"<stdin>: expected {expected}, got {other[0]}", other[1])
@@ -100,8 +104,7 @@ def write(text: str) -> bool:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        # What is still buffered must not raise again when Python closes the stream at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         if not isinstance(error, BrokenPipeError):
             raise KvcalcError(f"standard output: {error.strerror}") from None
         return False

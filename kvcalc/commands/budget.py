@@ -9,7 +9,7 @@ from kvcalc.errors import KvcalcError
 __all__ = ["ENTRY", "INNER_TEXT", "MOST_WORK", "Budget", "OverBudgetError"]
 
 MOST_WORK = 1 << 20  # characters, which take some nanoseconds each; the longest that people paste come to some 10,000
-ENTRY = 4  # characters that a variable counts for, where it is handed to one more command
+ENTRY = 4  # characters that a word counts for beside its own, or a variable that is handed to one more command
 INNER_TEXT = 256  # and a text within the text, which is read by itself
 
 

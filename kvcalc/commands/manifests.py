@@ -151,7 +151,7 @@ def _services(content: bytes, file: str, given: Mapping[str, str], budget: Budge
         raise
     for document in documents:
         if isinstance(document, list) and not any(isinstance(one, dict | list) for one in document):
-            yield Command(tuple(_words(document, file)), given)
+            yield Command(tuple(_words(document, file, budget)), given)
             continue
         compose = isinstance(document, dict) and "services" in document
         macros = document.get("macros") if isinstance(document, dict) else None  # llama-swap has them
@@ -203,11 +203,11 @@ def _command(
     if compose or "entrypoint" in service or "environment" in service:
         env = {**{key: _interpolated(value, given, budget) for key, value in env.items()}, **given}
         image = _interpolated(image, given, budget)
-        entrypoint, command = (_words(service.get(key), place, given, budget) for key in ("entrypoint", "command"))
+        entrypoint, command = (_words(service.get(key), place, budget, given) for key in ("entrypoint", "command"))
         return Command((*entrypoint, *command), env, name, "" if entrypoint else image, unread, image)
     env = {**env, **given}
     if "cmd" in service:
-        return Command(tuple(_words(service.get("cmd"), place, given, budget)), env, name)
+        return Command(tuple(_words(service.get("cmd"), place, budget, given)), env, name)
 
     def value(match: re.Match[str]) -> str:
         made = env.get(match[1], match[0])
@@ -217,17 +217,16 @@ def _command(
     def valued(word: str) -> str:
         return re.sub(r"\$\((\w+)\)", value, word)
 
-    command, args = ([valued(word) for word in _words(service.get(key), place)] for key in ("command", "args"))
+    command, args = ([valued(word) for word in _words(service.get(key), place, budget)] for key in ("command", "args"))
     alone = not command or command[0].startswith("-")
     return Command((*command, *args), env, name, image if alone else "", unread, image)
 
 
-def _words(
-    value: object, place: str, given: Mapping[str, str] | None = None, budget: Budget | None = None
-) -> list[str]:
+def _words(value: object, place: str, budget: Budget, given: Mapping[str, str] | None = None) -> list[str]:
     """The words of a list, or of a text; with `given`, its variables' values in their places."""
     texts = [_text(one) for one in value] if isinstance(value, list) else [] if value is None else [_text(value)]
-    if given is not None and budget is not None:
+    budget.spend(sum(map(len, texts)) + ENTRY * len(texts))  # an alias stands for as many again
+    if given is not None:
         texts = [_interpolated(text, given, budget) for text in texts]
     return texts if isinstance(value, list) else [word for text in texts for word in _split(text, place)]
 

@@ -28,8 +28,8 @@ def as_csv(documents: Sequence[Mapping[str, Value]]) -> str:
         if isinstance(warnings, list):
             values["warnings"] = "; ".join(map(str, warnings))
         if not i:
-            writer.writerow(values)
-        writer.writerow("" if value is None else raw(value) for value in values.values())
+            writer.writerow(map(_inert, values))
+        writer.writerow("" if value is None else _cell(value) for value in values.values())
     return out.getvalue()
 
 
@@ -41,7 +41,10 @@ def csv_lines(keys: Sequence[str], rows: Iterable[Sequence[Value]]) -> Iterator[
 
     def text(some: Iterable[Sequence[Value]]) -> str:
         out = io.StringIO()
-        lines = (["true" if v is True else "false" if v is False else v for v in row] for row in some)
+        lines = (
+            [_inert(v) if isinstance(v, str) else "true" if v is True else "false" if v is False else v for v in row]
+            for row in some
+        )
         csv.writer(out, lineterminator="\n").writerows(lines)
         return out.getvalue()
 
@@ -49,6 +52,20 @@ def csv_lines(keys: Sequence[str], rows: Iterable[Sequence[Value]]) -> Iterator[
     rest = iter(rows)
     while lines := text(islice(rest, _AT_ONCE)):
         yield lines
+
+
+# What spreadsheets take for the beginning of a formula, which may start programs and send data away.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def _cell(value: Value) -> str:
+    """A value as CSV has it: numbers as they are, and text so that no spreadsheet runs it."""
+    return _inert(value) if isinstance(value, str) else raw(value)
+
+
+def _inert(text: str) -> str:
+    """Text behind an apostrophe where it looks like a formula: spreadsheets then show it, and take it for text."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def json_lines(

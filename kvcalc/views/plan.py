@@ -163,4 +163,5 @@ def cache_name(row: PlanRow) -> str:
     precision, widths = row.config.precision, row.request.widths
     if precision.packed:
         return precision.packed
-    return "fp16" if widths.k.name == "bf16" and not row.card.bf16 else widths.k.name
+    auto = row.config.precision.kv == "auto"
+    return "fp16" if auto and widths.k.name == "bf16" and not row.card.bf16 else widths.k.name

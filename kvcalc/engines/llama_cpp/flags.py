@@ -154,7 +154,7 @@ def model_of(program: str, read: FlagValues) -> str | None:  # noqa: ARG001 - on
 
 
 _STORED = re.compile(
-    r"(?:^|[-_.:/])((?:UD-)?(?:I?Q[1-8]_[A-Z0-9_]+|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|B?F16|F32|FP16))(?=$|[-.])",
+    r"(?:^|[-_.:/])((?:UD-)?(?:I?Q[1-8]_[A-Z0-9_]{1,20}|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|B?F16|F32|FP16))(?=$|[-.])",
     re.IGNORECASE,
 )
 _UNPACKED = ("F16", "BF16", "F32", "FP16")

@@ -101,12 +101,12 @@ def settings(settings: Mapping[str, object]) -> Settings:
     return Settings()._replace(**settings)  # type: ignore[arg-type]  # the flags' parsers made them what they must be
 
 
-_PACKED = re.compile(r".*-(?:(\d)bit|(mxfp4|mxfp8|nvfp4))(?:-.*)?", re.IGNORECASE)
+_PACKED = re.compile(r"-(?:(\d)bit|(mxfp4|mxfp8|nvfp4))(?=-|\Z)", re.IGNORECASE)
 
 
 def stored(program: str, read: FlagValues, model: Model) -> str | None:  # noqa: ARG001 - one signature for all engines
     """What a command runs, by its name: weights that are packed, where the model's are not. None for others."""
-    packed = _PACKED.fullmatch(str(read.values.get("model", "")))
+    packed = next(reversed([*_PACKED.finditer(str(read.values.get("model", "")))]), None)  # the last of such words
     counted = model.weights_dtype or model.dtype
     if packed is None or counted.block_bytes < 2 * counted.block:
         return None

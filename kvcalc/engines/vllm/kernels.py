@@ -7,13 +7,14 @@ Triton's, which has blocks of 16 tokens and keeps no checkpoints. So do other ma
 known, which `assumed` says.
 """
 
-from kvcalc.core.card import Card
+from kvcalc.commands import versions
+from kvcalc.core.card import Capability, Card
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Recurrent
-from kvcalc.engines.base import Question, no_rule
+from kvcalc.engines.base import Question, Stored, no_rule
 from kvcalc.engines.vllm.versions import Version
 from kvcalc.errors import KvcalcError
 
-__all__ = ["BY_CUDA", "LEAST_BLOCK", "batched_tokens", "first_block", "sparse_format", "state_kernel"]
+__all__ = ["BY_CUDA", "LEAST_BLOCK", "batched_tokens", "first_block", "least", "sparse_format", "state_kernel"]
 
 _HOPPER, _BLACKWELL, _SMALL_BLACKWELL = 9, 10, 12
 BY_CUDA = (_BLACKWELL, _SMALL_BLACKWELL)  # generations on which the gated delta rule's kernel depends on CUDA's version
@@ -25,6 +26,28 @@ _BACKENDS = {"FLASH_ATTN_MLA": 16, "TRITON_MLA": 16, "FLASHMLA": 64, "FLASHINFER
 _SPARSE = 64  # FlashMLA's and FlashInfer's sparse kernels
 _COMPRESSED = 256  # DeepSeek V4
 LEAST_BLOCK = 16  # of every kernel for keys and values
+
+
+_BF16, _BLACKWELL_FP4, _FLASHINFER = (8, 0), (10, 0), (7, 5)
+# Marlin reads fp8 and NVFP4 weights into 16-bit products: from Ampere on (pull request 5975 in 0.5.1), and from Turing
+# on since pull request 29901 of December 2025 (is_fp8_marlin_supported in marlin_utils_fp8.py, and the page on FP8 in
+# the documentation of 0.32.0).
+_MARLIN = {(0,): (8, 0), (0, 15): (7, 5)}
+
+
+def least(version: versions.Version, what: Stored, name: str) -> Capability | None:
+    """The least capability for a format. Units for it (fp8: 8.9, FP4: 10.0) are needed to multiply, not to keep it.
+
+    A cache in fp8 is converted as it is read and written (issues 3965 and 4827; pull request 24577 for e4m3 on an
+    A100), by FlashInfer's kernels from Turing on; Triton's lack e4m3 before 8.9 (pull request 50882).
+    """
+    if name == "bf16":  # weights in it are converted to fp16
+        return _BF16 if what == "cache" else None
+    if what == "weights" and name.startswith(("fp8", "nvfp4")):
+        return next(
+            least for since, least in reversed(_MARLIN.items()) if versions.parse(version.name, "--engine") >= since
+        )
+    return _FLASHINFER if name.startswith("fp8") else _BLACKWELL_FP4 if name == "nvfp4" else None
 
 
 def _generation(card: Card | None) -> int:

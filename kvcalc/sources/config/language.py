@@ -1,6 +1,5 @@
 """The language part of a configuration: where it stands, and of which type it is."""
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -14,9 +13,8 @@ __all__ = ["Part", "language_config", "language_part", "nested_keys"]
 # Where the language part of a model stands: vision and speech models wrap it (InternVL, VILA, DeepSeek-VL2, Omni).
 _NESTED = ("text_config", "llm_config", "llm_cfg", "language_config", "thinker_config")
 # What else sounds as if it described one; an encoder of text is a tower.
-_LIKE = re.compile(
-    r"(?!.*encoder)(\w+_)?(text|language|llm|lm|decoder)_(\w+_)?(config|cfg)|llm|language_model|text_model"
-)
+_LIKE = frozenset(("text", "language", "llm", "lm", "decoder"))
+_LIKE_WHOLE = ("llm", "language_model", "text_model")
 _MOST_NESTED = 4
 _LONGEST_NAME = 60
 
@@ -59,10 +57,16 @@ def language_part(config: Mapping[str, object], file: str) -> Part:
             break
         first, inner = next(iter(nested.items()))
         for key, value in part.data.items():
-            if isinstance(value, dict) and value not in ({}, inner) and (key in nested or _LIKE.fullmatch(key)):
+            if isinstance(value, dict) and value not in ({}, inner) and (key in nested or _sounds_like_one(key)):
                 here.refuse(f"expected one configuration of a language model, and {first} is another", key)
         part = Part(inner, (*part.path, first), (part.data, *part.around))
     return part
+
+
+def _sounds_like_one(key: str) -> bool:
+    *words, last = key.split("_")
+    described = last in ("config", "cfg") and not _LIKE.isdisjoint(words)
+    return key in _LIKE_WHOLE or (described and "encoder" not in key)
 
 
 def nested_keys(data: Mapping[str, object]) -> tuple[str, ...]:

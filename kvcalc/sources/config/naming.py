@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 __all__ = ["PLAIN_TYPES", "named_by", "only_encodes", "refusal", "resolved"]
 
@@ -54,6 +55,10 @@ _ENCODERS = re.compile(
     r"|(Albert|Bert|Camembert|Deberta|DebertaV2|DistilBert|Electra|Ernie|ModernBert|MPNet|Roberta|XLMRoberta)"
     r"(Model|For\w+)"
 )
+
+# What an architecture is made for, behind the name of its model: the first such word, and all behind it.
+_TASK = re.compile(r"(?:For[A-Z]\w*+|LMHeadModel|Model)$")
+_LONGEST_NAME = 200  # of an architecture; the longest of transformers has some 60 characters
 
 # Types of whole models that carry their language part flat, or leave its type out: the type of that part. Those of
 # transformers 5.24.0 by `sub_configs_defaults` of their classes, the others by their remote code.
@@ -109,14 +114,22 @@ def resolved(model_type: str | None, architecture: str | None) -> str | None:
 
 def only_encodes(architecture: str) -> bool:
     """The architecture has an encoder and nothing that keeps a cache."""
-    return _ENCODERS.fullmatch(architecture) is not None
+    return len(architecture) <= _LONGEST_NAME and _ENCODERS.fullmatch(architecture) is not None
 
 
 def named_by(architecture: str, types: Iterable[str]) -> str | None:
     """The one of `types` that an architecture is named after: DeepseekV32ForCausalLM is of deepseek_v32."""
-    stem = _squeezed(re.sub(r"(For[A-Z]\w*|LMHeadModel|Model)$", "", architecture))
-    found = next((each for each in (*_LANGUAGE_TYPES, *types) if _squeezed(each) == stem), None)
+    if len(architecture) > _LONGEST_NAME:
+        return None
+    stem = _squeezed(_TASK.sub("", architecture))
+    found = _by_stem(tuple(types)).get(stem)
     return _LANGUAGE_TYPES.get(found, found) if found is not None else None
+
+
+@lru_cache(1)
+def _by_stem(types: tuple[str, ...]) -> dict[str, str]:
+    """All types by their names without separators, of equal ones the first."""
+    return {_squeezed(each): each for each in reversed((*_LANGUAGE_TYPES, *types))}
 
 
 def _squeezed(name: str) -> str:

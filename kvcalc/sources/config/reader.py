@@ -14,6 +14,7 @@ from kvcalc.preset.mapping import model_from_preset
 from kvcalc.preset.notation import expand
 from kvcalc.sources.config import around, families, keys, quantised
 from kvcalc.sources.config import numbers as n
+from kvcalc.sources.config.counts import check_counts
 from kvcalc.sources.config.dimensions import weight_facts
 from kvcalc.sources.config.kinds import PATTERNS, WINDOWS
 from kvcalc.sources.config.language import Part, language_config
@@ -86,6 +87,7 @@ def read_config(
     preset |= _dtypes(part, text, quantised.schemes(part, file, quantization), shape, notes)
     known = text.model_type in families.FAMILIES
     unknown = [*keys.unknown_keys(text, known=known), *around.check_surroundings(part, text, shape)]
+    check_counts(text)
     around.check_architectures(part, text, shape)
     if notes:
         preset["note"] = " ".join(notes)
