@@ -91,7 +91,7 @@ def compiled(call: ast.Call, name: str, methods: set[str], place: str) -> Iterat
         if made is None:  # within a function, of words that its callers give: VALUES
             return
         pattern, flags = made.pattern, made.flags
-    for method in methods:
+    for method in sorted(methods):
         yield Used(pattern, flags, method, place)
 
 
@@ -101,9 +101,7 @@ LOGS = [
     for each in log_forms(None)
     for line in each.form.lines
 ]
-USED = sorted(
-    {*(used for path in PACKAGE.rglob("*.py") for used in used_in(path)), *LOGS, VALUES}, key=lambda used: used[2:]
-)
+USED = sorted({*(used for path in PACKAGE.rglob("*.py") for used in used_in(path)), *LOGS, VALUES}, key=str)
 
 
 class Sampler:

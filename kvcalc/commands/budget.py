@@ -6,10 +6,11 @@ off one budget, so that no way to multiply work adds to another one.
 
 from kvcalc.errors import KvcalcError
 
-__all__ = ["ENTRY", "INNER_TEXT", "MOST_WORK", "Budget", "OverBudgetError"]
+__all__ = ["COMMAND", "ENTRY", "INNER_TEXT", "MOST_WORK", "Budget", "OverBudgetError"]
 
 MOST_WORK = 1 << 20  # characters, which take some nanoseconds each; the longest that people paste come to some 10,000
 ENTRY = 4  # characters that a word counts for beside its own, or a variable that is handed to one more command
+COMMAND = 16  # and a command of a script, in which an engine's program is looked for
 INNER_TEXT = 256  # and a text within the text, which is read by itself
 
 

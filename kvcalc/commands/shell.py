@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kvcalc.commands.budget import ENTRY, INNER_TEXT, Budget
+from kvcalc.commands.budget import COMMAND, ENTRY, INNER_TEXT, Budget
 from kvcalc.commands.variables import expand
 from kvcalc.errors import KvcalcError
 
@@ -204,6 +204,7 @@ class _Reader:
 
     def finish(self, words: list[str], line: int) -> None:
         """Keep a command, or the variables that it sets."""
+        self.budget.spend(COMMAND)
         powershell = _POWERSHELL.fullmatch(" ".join(words)) if words[0].startswith("$") else None
         start = next((i for i, word in enumerate(words) if not ASSIGNMENT.fullmatch(word)), len(words))
         if powershell:

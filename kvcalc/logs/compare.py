@@ -23,7 +23,7 @@ Verdict = Literal["match", "mismatch", "unknown"]
 
 _SMALLER_RANK = 3  # per cent that another rank may have had less
 _MOST_OPEN = 300  # readings of what a log leaves open
-_MOST_TRIED = 2_000  # in one log; a start needs some twenty, or hundreds where it leaves much open
+_MOST_TRIED = 1_500  # in one log; a start needs some twenty, or hundreds where it leaves much open
 _MOST_BESIDE = 20  # of them beside each usual misunderstanding
 
 
