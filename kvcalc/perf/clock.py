@@ -80,7 +80,8 @@ class Clock(NamedTuple):
 
         `read`: bytes that one GPU reads of a sequence's cache; `attention`: FLOPs of a sequence's, on all GPUs.
         """
-        pp, each = self.machine.pp, batch / self.machine.pp
+        pp = self.machine.pp
+        each = max(batch / pp, min(batch, 1.0))  # what is alone meets all stages, which then wait for it
         stage = self.matrices(each) + self.sums(each) + each * self.attending(read, attention)
         return pp * stage + self.fixed + batch * self.machine.pace.sequence
 

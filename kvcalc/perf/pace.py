@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from kvcalc.core.dtypes import GGUF
+from kvcalc.core.formats import FILES
 
 __all__ = ["ALONE", "Pace", "pace_for", "pace_of"]
 
@@ -53,5 +54,7 @@ def pace_of(engine: str) -> Pace:
 
 
 def pace_for(weights: str) -> Pace:
-    """The pace where no engine is named: that of llama.cpp for weights in blocks of GGUF."""
-    return pace_of("llama.cpp" if weights in GGUF else "")
+    """The pace where no engine is named: that of the one whose files are in such a format, where there is one."""
+    if weights.startswith("mlx_"):
+        return pace_of("mlx")
+    return pace_of("llama.cpp" if weights in GGUF or weights in FILES else "")

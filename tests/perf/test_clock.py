@@ -96,6 +96,10 @@ def test_stages_take_turns() -> None:
     # In all 1 ms + 4 x (4.015 GB + 8 sequences x 0.1 GB); as one 1 ms + 16.06 GB + 32 x 0.4 GB.
     assert staged.step(32, 1e8, 0) == pytest.approx(0.001 + 4 * (4.015e9 + 8e8) / 3350e9)
     assert whole.step(32, 4e8, 0) == pytest.approx(0.001 + (16.06e9 + 12.8e9) / 3350e9)
+    # One sequence has its cache read by all four, one after another, as on one GPU; three more come along for nothing.
+    for sequences in (1, 2, 4):
+        assert staged.step(sequences, 1e8, 0) == pytest.approx(0.001 + 4 * (4.015e9 + 1e8) / 3350e9)
+    assert whole.step(1, 4e8, 0) == pytest.approx(staged.step(1, 1e8, 0))
 
 
 # 8 of 256 experts: one token meets 3.1 %, and four 1 - (31/32)^4 = 11.9 %, not 12.5; 64 tokens 86.9 %, not all.
