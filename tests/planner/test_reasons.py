@@ -117,24 +117,24 @@ def test_an_engine_that_refuses_every_way_is_quoted() -> None:
     assert (said.binding, said.why) == ("engine", "--kv-dtype: made-up has no fp16 cache")
 
 
-# 100 tokens in, 1 out. A prompt takes 220,684,800 FLOPs (test_search): 0.22 s at 10^9 FLOP/s, so that one replica is
-# busy for 22 % of the time at 1 request/s.
+# 100 tokens in, 1 out. A prompt takes 2 x 1,000,000 x 100 FLOPs, and those of attention, 4 layers x 4 heads x 2 x (64 + 64)
+# x 5,050 pairs = 20,684,800, at 100 / (100 + 1,000) of the speed of long prompts: 427,532,800 in all, 0.4275 s at 10^9 FLOP/s.
 ALIKE = lengths(Length(100), Length(1))
 
 
 def timed(rate: float, **more: Any) -> PlanQuestion:
-    return PlanQuestion(1_000, 1, ALIKE, rate, overhead=0, attained=Attained(1, 1, 0.001), **more)
+    return PlanQuestion(1_000, 1, ALIKE, rate, overhead=0, attained=Attained(1, 1), **more)
 
 
 def test_a_rate_is_dealt_over_the_replicas() -> None:
-    """12 requests/s on two replicas of one GPU each are 6 for one: 132 % of its time."""
+    """12 requests/s on two replicas of one GPU each are 6 for one: 6 x 0.4275 s, 257 % of its time."""
     slow = card(10 * M, "slow", bandwidth=10**12, flops16=10**9)
     found = refuse(search(timed(12.0)), Candidate(slow), [ONE], 2)
-    assert (found.binding, found.why, found.gpus) == ("compute", "prompts alone ask for 132% of the time", 2)
+    assert (found.binding, found.why, found.gpus) == ("compute", "prompts alone ask for 257% of the time", 2)
     # The same of replicas that have two GPUs each, which compute it twice as fast.
     linked = slow._replace(link=10**12)
     pairs = refuse(search(timed(24.0)), Candidate(linked), [config(model(), Layout(2))], 4)
-    assert (pairs.binding, pairs.why) == ("compute", "prompts alone ask for 132% of the time at tp 2")
+    assert (pairs.binding, pairs.why) == ("compute", "prompts alone ask for 257% of the time at tp 2")
 
 
 def test_a_rate_of_the_card_that_is_not_known() -> None:
