@@ -32,6 +32,8 @@ def translated(config: Mapping[str, object], file: str) -> dict[str, object]:
     here = Config(config, file)
     made: dict[str, object] = {_NAMES.get(key, key): value for key, value in config.items() if key not in _IDLE}
     made["model_type"] = _type(config)
+    if made.get("vocab_size") == -1:  # Llama 2's: the tokenizer beside it tells
+        del made["vocab_size"]
     if made["model_type"] == "mamba2":
         return made
     # Left out, a number is not the class's: as many key-value heads as heads, no window, and no limit.
