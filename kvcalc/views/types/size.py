@@ -6,8 +6,8 @@ from kvcalc.core.fitting import Binding
 from kvcalc.views.types.model import Document, KvSizes, ModelFacts
 
 __all__ = [
-    "EngineCapacity", "EngineDifference", "EngineLayer", "EngineNotes", "EngineSizes", "EngineTotals", "FitValues",
-    "SizeDocument", "SizeRequest", "SumTerm", "TextbookSize",
+    "OPEN", "EngineCapacity", "EngineDifference", "EngineLayer", "EngineNotes", "EngineSizes", "EngineTotals",
+    "FitValues", "SizeDocument", "SizeRequest", "SumTerm", "TextbookSize",
 ]  # fmt: skip
 
 
@@ -115,7 +115,7 @@ class EngineCapacity(TypedDict, total=False):
 
 
 class EngineSizes(EngineTotals, EngineNotes):
-    """What an engine reserves. Open: its own settings (`type_k`), counts (`streams`) and parts (`state_bytes`)."""
+    """What an engine reserves. Open: settings, counts and parts that only some engines have."""
 
     block_size: NotRequired[int]
     bytes_per_block: NotRequired[int]
@@ -125,6 +125,18 @@ class EngineSizes(EngineTotals, EngineNotes):
     capacity_tokens_low: NotRequired[int | None]
     capacity_tokens_high: NotRequired[int | None]
     max_concurrency: NotRequired[float | None]
+    swa_tokens: NotRequired[int]  # of the pool for windows
+    state_slots: NotRequired[int | None]
+    cells: NotRequired[int | None]  # llama.cpp's, of one token each
+    streams: NotRequired[int | None]  # llama.cpp's, of cells
+    k_bytes: NotRequired[int]  # on the fullest replica, as the next two
+    v_bytes: NotRequired[int]
+    state_bytes: NotRequired[int]
+    held_bytes_total: NotRequired[int]  # live storage; windows of transformers are views of more
+
+
+# Of what type the keys are that an engine adds to these.
+OPEN: dict[type, object] = {EngineSizes: int | str | bool | None, EngineLayer: int}
 
 
 class SumTerm(TypedDict):
