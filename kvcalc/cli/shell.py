@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kvcalc.cli.options import AssumeDenseWords
 from kvcalc.cli.output import Output
@@ -11,12 +11,14 @@ from kvcalc.cli.streams import drop_output
 from kvcalc.errors import KvcalcError, escape, shown, shown_path
 from kvcalc.preset.yaml_file import MOST_FILE_BYTES
 from kvcalc.queries.source import Source
-from kvcalc.views.document import Value, pick
+from kvcalc.views.document import pick
 
 if TYPE_CHECKING:
     from kvcalc.views.report import Report
 
 __all__ = ["check_targets", "emit", "save", "source_of", "standard_input", "write"]
+
+Document = TypeVar("Document", bound=Mapping[str, object])
 
 
 def source_of(model: str | None, words: AssumeDenseWords) -> Source:
@@ -44,10 +46,10 @@ def standard_input(expected: str = "a preset or a config.json") -> bytes:
 
 def emit(
     output: Output,
-    document: Callable[[], dict[str, Value]],
+    document: Callable[[], Document],
     report: Callable[[], "Report"],
-    headline: Callable[[dict[str, Value]], Value],
-    rows: Callable[[dict[str, Value]], Sequence[Mapping[str, Value]]] | None = None,
+    headline: Callable[[Document], object],
+    rows: Callable[[Document], Sequence[Mapping[str, object]]] | None = None,
     warnings: Sequence[str] = (),
 ) -> None:
     """Write an answer in the form that was asked for. Each renderer is imported only when it is used.
