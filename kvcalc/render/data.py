@@ -58,7 +58,7 @@ def csv_lines(keys: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def _cell(value: Value) -> str:
+def _cell(value: object) -> str:
     """A value as CSV has it: numbers as they are, and text so that no spreadsheet runs it."""
     return _inert(value) if isinstance(value, str) else raw(value)
 
