@@ -98,7 +98,7 @@ def fit(
                 vram=None if vram is None else _bytes(vram, "vram"),
                 utilization=Fraction.parse(str(utilization), "utilization"),
                 weights=parse_weights(weights, "weights") if isinstance(weights, str) else _bytes(weights, "weights"),
-                overhead=_bytes(overhead, "overhead"),
+                overheads=(stated_overhead("overhead", _bytes(overhead, "overhead")),),
             ),
         )
 

@@ -265,7 +265,9 @@ def budget_of(given: Given) -> Budget | None:
         vram=parse_size(given["vram"], "--vram") if card is None else card.memory,
         utilization=None if given["utilization"] is None else Fraction.parse(given["utilization"], "--utilization"),
         weights="auto" if given["weights"] is None else parse_weights(given["weights"], "--weights"),
-        overhead=0 if given["overhead"] is None else parse_size(given["overhead"], "--overhead", zero=True),
+        overheads=()
+        if given["overhead"] is None
+        else (stated_overhead("overhead", parse_size(given["overhead"], "--overhead", zero=True)),),
         card=card,
     )
 

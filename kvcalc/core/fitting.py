@@ -5,9 +5,10 @@ from typing import Literal, NamedTuple
 
 from kvcalc.core.card import Card
 from kvcalc.core.dtypes import DType
+from kvcalc.core.overheads import Overhead, beside, total
 from kvcalc.core.request import Request
 from kvcalc.core.sizing import Size
-from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
+from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div, format_bytes
 from kvcalc.core.weights import WeightBytes, Weights, weigh
 from kvcalc.errors import KvcalcError
 
@@ -36,7 +37,7 @@ _MODEL: Binding = "model"
 
 
 class Budget(NamedTuple):
-    """What one GPU offers: `vram` bytes, weights and overhead still to come off, or `kv_memory` for the cache alone.
+    """What one GPU offers: `vram` bytes, weights and overheads still to come off, or `kv_memory` for the cache alone.
 
     `card`: the one whose memory `vram` is, where it was named. `of_rest`: the share is of what weights and
     overhead leave, as TensorRT-LLM has it. `loaded`: what an engine packs `auto` weights into.
@@ -46,17 +47,24 @@ class Budget(NamedTuple):
     kv_memory: int | None = None
     utilization: Fraction | None = None  # of --vram; all of it where neither the asker nor an engine says
     weights: Weights = "auto"
-    overhead: int = 0
+    overheads: tuple[Overhead, ...] = ()
     card: Card | None = None
     of_free: bool = False
     loaded: DType | None = None
 
+    @property
+    def overhead(self) -> int:
+        """Bytes that come off the share beside the weights, as counted with."""
+        return total(self.overheads).likely
+
 
 class MemorySplit(NamedTuple):
-    """Where the memory of one GPU goes, in bytes: `vram` = idle + `weights` + `overhead` + `kv_budget`.
+    """Where the memory of one GPU goes, in bytes: `vram` = `outside` + `weights` + `overhead` + `kv_budget`.
 
     All but `kv_budget` are None where the budget was given as --kv-memory. `gpus_for_weights` is the least number of
-    such GPUs that hold the weights beside the overhead; None where no number does. `kv_budget` can be negative.
+    such GPUs that hold the weights beside the overhead; None where no number does. `kv_budget` can be negative; it is
+    `kv_budget_low` and `kv_budget_high` where `overheads`, whose lines inside the share add up to `overhead`, take the
+    most and the least.
     """
 
     kv_budget: int
@@ -71,6 +79,9 @@ class MemorySplit(NamedTuple):
     card: Card | None = None
     of_free: bool = False
     rough_weights: bool = False  # estimated from a format that only a part of the checkpoint has
+    overheads: tuple[Overhead, ...] = ()
+    kv_budget_low: int | None = None
+    kv_budget_high: int | None = None
 
     @property
     def free(self) -> int:
@@ -204,23 +215,26 @@ def split_memory(whole: WeightBytes, ways: int, budget: Budget) -> MemorySplit:
     """The same for weights that are known, spread over `ways` GPUs."""
     if budget.vram is None:
         raise KvcalcError("--vram: expected a size, or --kv-memory instead")
-    share = budget.utilization or Fraction(1, 1)
+    vram, share, size = budget.vram, budget.utilization or Fraction(1, 1), total(budget.overheads)
     weights = ceil_div(whole.bytes, ways)
-    left = kv_budget(budget.vram, share, weights, budget.overhead, of_free=budget.of_free)
-    beside = (budget.vram if budget.of_free else share.floor(budget.vram)) - budget.overhead
+    high, left, low = (kv_budget(vram, share, weights, overhead, of_free=budget.of_free) for overhead in size)
+    beside_weights = (vram if budget.of_free else share.floor(vram)) - size.likely
     return MemorySplit(
         kv_budget=left,
-        vram=budget.vram,
+        vram=vram,
         utilization=share,
-        outside=budget.vram - budget.overhead - weights - left,
+        outside=vram - size.likely - weights - left,
         of_free=budget.of_free,
         weights=weights,
-        overhead=budget.overhead,
-        gpus_for_weights=ceil_div(whole.bytes, beside) if beside > 0 else None,
+        overhead=size.likely,
+        gpus_for_weights=ceil_div(whole.bytes, beside_weights) if beside_weights > 0 else None,
         whole_weights=whole.bytes,
         weights_source=whole.source,
         card=budget.card,
         rough_weights=whole.rough,
+        overheads=budget.overheads,
+        kv_budget_low=low,
+        kv_budget_high=high,
     )
 
 
@@ -237,10 +251,17 @@ def most_of(holds: Callable[[int], bool], limit: int) -> int:
     return low
 
 
+_SMALL = 10 * 2**30
+
+
 def warnings(memory: MemorySplit | None, stored: str | None = None) -> list[str]:
     """What the asker should know about the memory that is counted with. `stored`: what runs in their place."""
     if memory is None or memory.weights_source is None:
         return []
+    return [*_weights_warning(memory, stored), *_overhead_warnings(memory)]
+
+
+def _weights_warning(memory: MemorySplit, stored: str | None) -> list[str]:
     if stored is not None:
         return [
             f"weights counted as {memory.weights_source}, while what runs is {stored}: --weights SIZE takes its size"
@@ -249,3 +270,18 @@ def warnings(memory: MemorySplit | None, stored: str | None = None) -> list[str]
         estimate = f"weights estimated as {memory.weights_source}"
         return [f"{estimate}, without what is stored in wider formats; --weights SIZE takes a measured size"]
     return []
+
+
+def _overhead_warnings(memory: MemorySplit) -> list[str]:
+    """A small pool, of which one GiB is much, and a share that leaves too little for what lies outside of it."""
+    found = []
+    low, high = memory.kv_budget_low, memory.kv_budget_high
+    if low is not None and high is not None and low < high and 0 < memory.kv_budget < _SMALL:
+        between = f"{format_bytes(max(low, 0))} to {format_bytes(high)}"
+        found.append(f"the cache has {between} on each GPU, so that one GiB decides: measure, or leave headroom")
+    apart = beside(memory.overheads).likely
+    if memory.outside is not None and apart > memory.outside:
+        names = " and ".join(line.name for line in memory.overheads if not line.inside)
+        needs = f"{names} take some {format_bytes(apart)} outside of the share"
+        found.append(f"{needs}, which leaves {format_bytes(memory.outside)}: use a lower --utilization")
+    return found

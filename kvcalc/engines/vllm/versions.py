@@ -1,11 +1,41 @@
 """vLLM's versions as rows of constants: what changed between the wheels of 0.11.0 to 0.33.0."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kvcalc.commands.versions import parse
 from kvcalc.core.units import Fraction
 
-__all__ = ["VERSIONS", "Version", "dropped", "log"]
+__all__ = ["VERSIONS", "Profile", "Version", "dropped", "log"]
+
+
+class Profile(NamedTuple):
+    """How a version measures what it needs beside weights and cache: its profile run, and what that finds.
+
+    Attributes:
+        first: The engine before V1: 256 sequences on any card, and prompts in one piece.
+        sampler: How top-k and top-p are found: by sorting all logits, or by kernels that keep few copies of them
+            (Triton's or FlashInfer's). The official image of 0.11.0 had FlashInfer's.
+        second: Which models have the second model runner, with a sampler of its own.
+        processed: Its profile run samples with penalties and filters too.
+        kept: Whose workspaces of experts stay allocated beside the sampler's memory, instead of taking turns with it.
+        triton: On Hopper, block-scaled fp8 experts run in Triton unless experts are spread, then in FlashInfer; before
+            that in DeepGEMM.
+        reduces: All-reduce and norm are fused by default, which has a workspace.
+        graphs: Memory of captured graphs comes off the pool.
+        large: Cards of 160 GiB and more batch 16,384 tokens.
+        small: A GB10 counts as a small card.
+    """
+
+    first: bool = False
+    sampler: Literal["sort", "kernel"] = "sort"
+    second: Literal["none", "qwen3", "dense", "all"] = "none"
+    processed: bool = False
+    kept: Literal["none", "fp8", "16-bit", "all"] = "none"
+    triton: bool = False
+    reduces: Literal["none", "alone", "any"] = "none"
+    graphs: Literal["none", "cuda", "any"] = "none"
+    large: bool = False
+    small: bool = False
 
 
 class Version(NamedTuple):
@@ -33,21 +63,50 @@ class Version(NamedTuple):
     every: bool
     prefill: bool
     chunks: bool
+    profile: Profile
 
+
+# Of the profile run, by the wheels of 0.11.0, 0.14.1, 0.16.0, 0.17.0, 0.18.0, 0.20.0, 0.22.0, 0.25.0, 0.28.0, 0.30.0
+# and 0.33.0; what lies between follows the lower one. `kept` before 0.17: printed by start-ups of DeepSeek R1 on H200
+# (7.3 GiB beside the weights in 0.11.2, 5.8 in 0.13.0 and 0.16.0, 7.4 in 0.14.1) and of Qwen3-VL-30B.
+_V0 = Profile(first=True)
+_SORTED = Profile()
+_IMAGE = Profile(sampler="kernel", kept="fp8")
+_0_11 = Profile(kept="fp8")
+_0_14 = Profile(kept="all")
+_0_16 = Profile(kept="16-bit")
+_0_17 = Profile(sampler="kernel", kept="all", triton=True, reduces="alone")
+_0_20 = _0_17._replace(graphs="cuda")
+_0_22 = _0_20._replace(graphs="any", second="qwen3")
+_0_25 = _0_22._replace(second="dense")
+_0_28 = _0_25._replace(large=True)
+_0_30 = _0_28._replace(second="all")
+_0_33 = _0_30._replace(processed=True, reduces="any", small=True)
 
 _90, _92 = Fraction(9, 10), Fraction(92, 100)
 VERSIONS = (
-    Version("0.11.0", _90, False, 1, None, False, False, 2, False, False, False, False),
-    Version("0.15.1", _90, False, 1, (5, 4), False, False, 2, False, True, True, True),
-    Version("0.19.1", _90, False, 1, (3, 2), False, False, 2, False, True, True, True),
-    Version("0.20.0", _92, False, 1, (3, 2), False, False, 2, False, True, True, True),
-    Version("0.20.2", _92, True, 1, (3, 2), False, False, 2, False, True, True, True),
-    Version("0.26.0", _92, True, None, (3, 2), False, True, 2, False, True, False, True),
-    Version("0.27.0", _92, True, None, (3, 2), False, True, 2, True, True, False, True),
-    Version("0.28.0", _92, True, None, (3, 2), False, True, 1, True, True, False, True),
-    Version("0.29.0", _92, True, None, (3, 2), True, True, 1, True, True, False, True),
-    Version("0.33.0", _92, True, None, (3, 2), True, True, 1, True, False, False, True),
+    Version("0.6.0", _90, False, 1, None, False, False, 2, False, False, False, False, _V0),
+    Version("0.9.0", _90, False, 1, None, False, False, 2, False, False, False, False, _SORTED),
+    Version("0.11.0", _90, False, 1, None, False, False, 2, False, False, False, False, _IMAGE),
+    Version("0.11.1", _90, False, 1, None, False, False, 2, False, False, False, False, _0_11),
+    Version("0.12.0", _90, False, 1, None, False, False, 2, False, False, False, False, _SORTED),
+    Version("0.14.0", _90, False, 1, None, False, False, 2, False, False, False, False, _0_14),
+    Version("0.15.1", _90, False, 1, (5, 4), False, False, 2, False, True, True, True, _0_14),
+    Version("0.16.0", _90, False, 1, (5, 4), False, False, 2, False, True, True, True, _0_16),
+    Version("0.17.0", _90, False, 1, (5, 4), False, False, 2, False, True, True, True, _0_17),
+    Version("0.19.1", _90, False, 1, (3, 2), False, False, 2, False, True, True, True, _0_17),
+    Version("0.20.0", _92, False, 1, (3, 2), False, False, 2, False, True, True, True, _0_20),
+    Version("0.20.2", _92, True, 1, (3, 2), False, False, 2, False, True, True, True, _0_20),
+    Version("0.22.0", _92, True, 1, (3, 2), False, False, 2, False, True, True, True, _0_22),
+    Version("0.25.0", _92, True, 1, (3, 2), False, False, 2, False, True, True, True, _0_25),
+    Version("0.26.0", _92, True, None, (3, 2), False, True, 2, False, True, False, True, _0_25),
+    Version("0.27.0", _92, True, None, (3, 2), False, True, 2, True, True, False, True, _0_25),
+    Version("0.28.0", _92, True, None, (3, 2), False, True, 1, True, True, False, True, _0_28),
+    Version("0.29.0", _92, True, None, (3, 2), True, True, 1, True, True, False, True, _0_28),
+    Version("0.30.0", _92, True, None, (3, 2), True, True, 1, True, True, False, True, _0_30),
+    Version("0.33.0", _92, True, None, (3, 2), True, True, 1, True, False, False, True, _0_33),
 )
+_OLDEST = "0.11.0"  # whose rules for the cache were read
 
 
 # The last version that ran a type of model (`model_executor/models/registry.py`).
@@ -60,7 +119,10 @@ _LAST = {
 
 
 def dropped(version: Version, model_type: str | None) -> tuple[str, ...]:
-    """A warning where a version no longer runs such a model by itself."""
+    """Warnings where a version no longer runs such a model by itself, or where its rules for the cache were not read."""
+    old = parse(version.name, "--engine") < parse(_OLDEST, "--engine")
+    if old:
+        return (f"vllm {version.name} is older than all versions whose blocks were read: those of {_OLDEST} are used",)
     last = _LAST.get(model_type or "")
     if last is None or parse(last, "--engine") >= parse(version.name, "--engine"):
         return ()
