@@ -22,6 +22,7 @@ __all__ = [
     "Dimensions",
     "FeedForward",
     "Indexer",
+    "Kept",
     "Kind",
     "Latent",
     "Layer",
@@ -39,6 +40,7 @@ Reach = Literal["full", "sliding", "chunked", "cross"]
 RecurrentKind = Literal["mamba1", "mamba2", "deltanet", "kda", "shortconv", "lightning", "rglru", "rwkv", "rwkv4"]
 Kind = Literal["full", "sliding", "chunked", "latent", "indexer", "recurrent", "cross", "shared", "compressed"]
 FeedForward = Literal["dense", "moe", "none"]
+Kept = Literal["attention", "state", "dense", "shared", "experts", "head"]
 
 
 class Attention(NamedTuple):
@@ -139,7 +141,8 @@ class Dimensions(NamedTuple):
     `gated` and else in two. Of `experts` in a layer a token uses `top_k`; each has `expert_intermediate` channels and
     reads `expert_hidden` elements (0: all of `hidden`); shared experts have `shared_intermediate` channels together.
     `feed_forward` has a word for each layer; () where all are alike. `q_lora_rank`: of queries under latent attention,
-    0 where they are not compressed. None is not known; a number of experts of 0 is a dense model.
+    0 where they are not compressed. `query_gate`: attention has a gate as wide as its queries. None is not known; a
+    number of experts of 0 is a dense model.
     """
 
     hidden: int
@@ -148,6 +151,7 @@ class Dimensions(NamedTuple):
     gated: bool = True
     tied: bool = False
     q_lora_rank: int = 0
+    query_gate: bool = False
     experts: int = 0
     top_k: int | None = None
     expert_intermediate: int | None = None
@@ -171,6 +175,7 @@ class Model:
     confidence: str | None = None
     note: str | None = None
     weights_dtype: DType | None = None
+    weights_kept: tuple[Kept, ...] = ()  # what a checkpoint in weights_dtype keeps in `dtype`, beside tables and norms
     kv_dtype: DType | None = None
     state_dtype: DType | None = None
     parameters: int | None = None

@@ -29,6 +29,7 @@ def read_dimensions(top: Reader, layers: int) -> Dimensions | None:
         gated=inner.get("gated") is None or inner.flag("gated"),
         tied=inner.flag("tied"),
         q_lora_rank=inner.integer("q_lora_rank", 0) or 0,
+        query_gate=inner.flag("query_gate"),
         experts=inner.integer("experts", 0) or 0,
         top_k=inner.integer("top_k"),
         expert_intermediate=inner.integer("expert_intermediate"),

@@ -322,6 +322,7 @@ def dimensions() -> Schema:
         "gated": told("Its matrices are three and not two; left out, they are.", {"type": ["boolean", "null"]}),
         "tied": told("The table of embeddings is the output head too.", {"type": ["boolean", "null"]}),
         "q_lora_rank": told("The rank of queries under latent attention.", or_null(number(0))),
+        "query_gate": told("Attention has a gate as wide as its queries.", {"type": ["boolean", "null"]}),
         "experts": told("Routed experts of a layer.", or_null(number(0))),
         "top_k": told("Experts that a token uses.", or_null(number())),
         "expert_intermediate": told("Channels of one routed expert.", or_null(number())),

@@ -34,6 +34,8 @@ _PLAIN = (
     "apertus", "arcee", "bart", "biogpt", "bloom", "codegen", "ctrl", "falcon", "gpt2", "gpt_bigcode", "gpt_neo",
     "gpt_neox", "gptj", "mpt", "nemotron", "nemotron_h", "opt", "persimmon", "phi", "phi-msft", "starcoder2", "whisper",
 )  # fmt: skip
+# Qwen3-Next's files do not say it.
+_GATED_QUERIES = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
 # Types whose feed-forward layers are four times as wide as the model where the file leaves that out.
 _FOURFOLD = ("bloom", "codegen", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "gptj", "phi", "phi-msft", "mpt")
 # Types whose gated feed-forward part is half as wide as stated, both halves counted (Qwen 1).
@@ -79,6 +81,8 @@ def _dimensions(part: Part, text: Config, width: int, layers: int) -> Fields:
         found["tied"] = True
     if rank := _stated(text, ("q_lora_rank",)):
         found["q_lora_rank"] = rank
+    if text.data.get("attn_output_gate", text.model_type in _GATED_QUERIES) is True:
+        found["query_gate"] = True
     found |= experts
     words = _feed_forward(text, layers) if experts or text.model_type in ("nemotron_h", *_NO_FEED_FORWARD) else []
     if len(words) == layers and words != ["moe"] * layers:
@@ -123,7 +127,7 @@ def _intermediate(text: Config, width: int, sparse: bool) -> int | None:
         return None
     if (wide := _stated(text, ("block_ff_dim",))) is not None:
         return _adjusted(text, wide)
-    if sparse and text.model_type in _EXPERT_IS_INTERMEDIATE:
+    if sparse and text.model_type in _EXPERT_IS_INTERMEDIATE and text.model_type != "jamba":
         return _stated(text, ("dense_intermediate_size", "intermediate_size_mlp"))
     wide = _stated(text, _INTERMEDIATE)
     if text.model_type == "granitemoehybrid":  # without experts, what stands beside them elsewhere is the whole part
