@@ -7,6 +7,7 @@ from typing import Literal
 from kvcalc.core.fitting import Budget, Fit
 from kvcalc.core.fitting import fit as fit_budget
 from kvcalc.core.model import Model
+from kvcalc.core.overheads import as_stated
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import Size, measure
 from kvcalc.core.units import Fraction, parse_size
@@ -98,7 +99,7 @@ def fit(
                 vram=None if vram is None else _bytes(vram, "vram"),
                 utilization=Fraction.parse(str(utilization), "utilization"),
                 weights=parse_weights(weights, "weights") if isinstance(weights, str) else _bytes(weights, "weights"),
-                overheads=(stated_overhead("overhead", _bytes(overhead, "overhead")),),
+                overheads=(as_stated("overhead", _bytes(overhead, "overhead")),),
             ),
         )
 

@@ -12,6 +12,7 @@ import typer
 from kvcalc.core import dtypes
 from kvcalc.core.fitting import Budget
 from kvcalc.core.model import Model
+from kvcalc.core.overheads import as_stated
 from kvcalc.core.request import Request, ask
 from kvcalc.core.units import Fraction, Units, parse_integer, parse_size, parse_tokens
 from kvcalc.core.weights import parse as parse_weights
@@ -267,7 +268,7 @@ def budget_of(given: Given) -> Budget | None:
         weights="auto" if given["weights"] is None else parse_weights(given["weights"], "--weights"),
         overheads=()
         if given["overhead"] is None
-        else (stated_overhead("overhead", parse_size(given["overhead"], "--overhead", zero=True)),),
+        else (as_stated("overhead", parse_size(given["overhead"], "--overhead", zero=True)),),
         card=card,
     )
 

@@ -17,8 +17,8 @@ from kvcalc.core.request import warnings as request_warnings
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import Fraction, ceil_div, format_bytes, many, parse_integer, parse_size, parse_tokens
 from kvcalc.errors import KvcalcError, shown
+from kvcalc.launch.beside import NAMES
 from kvcalc.perf.workload import Length, Lengths, lengths
-from kvcalc.planner.overheads import NAMES
 from kvcalc.planner.proposal import Proposal, propose
 from kvcalc.planner.question import Backend, Candidate, ExactBackend, PlanQuestion, Precision
 from kvcalc.planner.replica import replica_layouts

@@ -231,6 +231,11 @@ def _overhead_name(line: Overhead) -> str:
     return f"{line.name}{where}{between}"
 
 
+def _overhead_rule(line: Overhead) -> str:
+    """How it is found, and what would give memory back."""
+    return f"{line.rule}; {line.saving}" if line.saving else line.rule
+
+
 def _room(fit: Fit, sized: Size) -> list[Term]:
     room, request = fit.memory, sized.request
     layout, each = request.layout, sized.rank_bytes(request.context)
@@ -238,7 +243,9 @@ def _room(fit: Fit, sized: Size) -> list[Term]:
     if room.vram is not None and room.weights is not None:
         sum_ = f"ceil({room.whole_weights:,} B / (tp {layout.tp} x pp {layout.pp}))"
         found.append(Term("weights per GPU", sum_, room.weights, room.weights_source or ""))
-        found += [Term(_overhead_name(line), line.rule, line.size.likely, line.source) for line in room.overheads]
+        found += [
+            Term(_overhead_name(line), _overhead_rule(line), line.size.likely, line.source) for line in room.overheads
+        ]
         beside = f"{room.weights:,} weights - {room.overhead:,} overhead"
         sum_, rule = f"floor({room.vram:,} x {room.utilization}) - {beside}", "VRAM x utilization - weights - overhead"
         if room.of_free:

@@ -64,7 +64,7 @@ class MemorySplit(NamedTuple):
     All but `kv_budget` are None where the budget was given as --kv-memory. `gpus_for_weights` is the least number of
     such GPUs that hold the weights beside the overhead; None where no number does. `kv_budget` can be negative; it is
     `kv_budget_low` and `kv_budget_high` where `overheads`, whose lines inside the share add up to `overhead`, take the
-    most and the least.
+    most and the least: None where they have no range.
     """
 
     kv_budget: int
@@ -233,8 +233,8 @@ def split_memory(whole: WeightBytes, ways: int, budget: Budget) -> MemorySplit:
         card=budget.card,
         rough_weights=whole.rough,
         overheads=budget.overheads,
-        kv_budget_low=low,
-        kv_budget_high=high,
+        kv_budget_low=low if low < high else None,
+        kv_budget_high=high if low < high else None,
     )
 
 
@@ -276,7 +276,7 @@ def _overhead_warnings(memory: MemorySplit) -> list[str]:
     """A small pool, of which one GiB is much, and a share that leaves too little for what lies outside of it."""
     found = []
     low, high = memory.kv_budget_low, memory.kv_budget_high
-    if low is not None and high is not None and low < high and 0 < memory.kv_budget < _SMALL:
+    if low is not None and high is not None and 0 < memory.kv_budget < _SMALL:
         between = f"{format_bytes(max(low, 0))} to {format_bytes(high)}"
         found.append(f"the cache has {between} on each GPU, so that one GiB decides: measure, or leave headroom")
     apart = beside(memory.overheads).likely

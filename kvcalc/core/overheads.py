@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from kvcalc.core.units import format_bytes
 
-__all__ = ["Estimate", "Overhead", "beside", "exactly", "gain", "given", "total"]
+__all__ = ["Estimate", "Overhead", "as_stated", "beside", "exactly", "gain", "total"]
 
 
 class Estimate(NamedTuple):
@@ -41,7 +41,7 @@ def exactly(size: int) -> Estimate:
     return Estimate(size, size, size)
 
 
-def given(name: str, size: int) -> Overhead:
+def as_stated(name: str, size: int) -> Overhead:
     """A line that the asker states."""
     return Overhead(name, exactly(size), "as given", "the question")
 

@@ -16,6 +16,7 @@ from kvcalc.core.dtypes import DType
 from kvcalc.core.fitting import Allocator
 from kvcalc.core.formula import size
 from kvcalc.core.model import Cache, Model
+from kvcalc.core.overheads import Overhead
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Placement
 from kvcalc.core.units import Fraction
@@ -179,6 +180,11 @@ def whole(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - one sign
     return Fraction(1, 1)
 
 
+def nothing_beside(question: Question, vram: int) -> tuple[Overhead, ...]:  # noqa: ARG001 - one signature for all
+    """Nothing is known beside weights and cache."""
+    return ()
+
+
 def as_published(program: str, read: FlagValues, model: Model) -> str | None:  # noqa: ARG001 - one signature for all
     """The weights are those of the published checkpoint."""
     return None
@@ -198,8 +204,7 @@ class Engine(NamedTuple):
         model_of: The model that a command names, in the engine's words; None where it names none.
         most_sequences: What one instance can hold at once; None where nothing but memory limits it.
         utilization: The fraction of a GPU's memory that it uses by default, given the question and its bytes.
-        overhead: The least and the most bytes on each GPU beside weights and cache, where nobody has measured them: an
-            estimate, which gives a range.
+        memory: What it takes on one GPU of so many bytes beside weights and cache, term by term.
         packed: KV formats of this engine alone, with the plain format whose elements they have. The name becomes the
             setting `packed`.
         named: Turns the engine's own name of a model, given the presets' names, into whatever MODEL may be.
@@ -210,8 +215,7 @@ class Engine(NamedTuple):
         block: The setting that says how many tokens a block has; None where no block size can be chosen.
         start: Writes the words of a start command. Raises KvcalcError for what the engine cannot do.
         replicates: One command starts all dp replicas; else there is one for each.
-        overheads: What comes off its part of the memory beside weights and cache, by the names of
-            `planner.overheads`; for the rest it leaves memory outside.
+        common_share: Its share of the memory means what a plan's does: weights, cache and all that is beside them.
         context_parallel: It has decode context parallelism.
         vendors: Whose cards it runs on; all where empty.
         pooled: Sequences take what they need from one pool. Else each has its full length for itself, so that the
@@ -227,7 +231,7 @@ class Engine(NamedTuple):
     model_of: Callable[[str, FlagValues], str | None] = model_flag
     most_sequences: int | None = None
     utilization: Callable[[Question, int], Fraction] = whole
-    overhead: tuple[int, int] | None = None
+    memory: Callable[[Question, int], tuple[Overhead, ...]] = nothing_beside
     packed: Mapping[str, str] = {}
     named: Callable[[str, Sequence[str]], str] | None = None
     newest: str | None = None
@@ -237,7 +241,7 @@ class Engine(NamedTuple):
     block: str | None = None
     start: Callable[[Start], tuple[str, ...]] | None = None
     replicates: bool = False
-    overheads: tuple[str, ...] = ("activations", "graphs", "communication", "runtime")
+    common_share: bool = True
     context_parallel: bool = False
     vendors: tuple[str, ...] = ()
     pooled: bool = True

@@ -11,6 +11,7 @@ from kvcalc.core.sharding import place
 from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
 from kvcalc.engines.base import Engine, Question, Reservation, allocator_of, reserve
 from kvcalc.errors import KvcalcError
+from kvcalc.launch.beside import Beside, beside_weights
 from kvcalc.planner.replica import ExactReplica
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class EngineBackend:
         shared_prefix: int = 0,
     ) -> None:
         self.engine, self.version = engine, version
-        self.of_free, self.lines, self.context_parallel = engine.of_free, engine.overheads, engine.context_parallel
+        self.of_free, self.context_parallel = engine.of_free, engine.context_parallel
         self.name, self.vendors = engine.name, engine.vendors
         self._settings, self._share, self._prefix = settings, share, shared_prefix
         self._known: dict[int, ParallelConfig] = {}  # alive, so that no other has the same id
@@ -139,6 +140,12 @@ class EngineBackend:
 
     def _id(self, config: "ParallelConfig") -> int:
         return id(self._known.setdefault(id(config), config))
+
+    def beside(
+        self, config: "ParallelConfig", card: Card, *, overhead: int | None, stated: Mapping[str, int]
+    ) -> Beside:
+        question = self._question(config, card)._replace(card=card if card.name else None)  # equal memory, other limits
+        return beside_weights(self.engine, question, card.memory, overhead=overhead, stated=stated)
 
     def share(self, config: "ParallelConfig", card: Card) -> Fraction:
         if self._share is not None:

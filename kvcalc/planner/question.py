@@ -5,14 +5,15 @@ from typing import NamedTuple, Protocol
 
 from kvcalc.core.card import Card
 from kvcalc.core.fitting import Fit, MemorySplit
+from kvcalc.core.overheads import as_stated
 from kvcalc.core.request import Request
-from kvcalc.core.sharding import Layout
+from kvcalc.core.sharding import Layout, place
 from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
 from kvcalc.core.weights import WeightBytes, Weights
 from kvcalc.errors import KvcalcError
+from kvcalc.launch.beside import Beside, usually_beside
 from kvcalc.perf.roofline import Attained
 from kvcalc.perf.workload import Lengths
-from kvcalc.planner.overheads import NAMES
 from kvcalc.planner.replica import ExactReplica, ReplicaLayout
 
 __all__ = [
@@ -101,16 +102,18 @@ class ReplicaMemory(Protocol):
 
 
 class Backend(Protocol):
-    """Who fills the memory: an engine, or nobody but the cache. `lines` are the overheads within its share."""
+    """Who fills the memory: an engine, or nobody but the cache."""
 
     of_free: bool
-    lines: tuple[str, ...]
     context_parallel: bool
     vendors: tuple[str, ...]
     name: str
 
     def replica_memory(self, config: ParallelConfig, card: Card) -> ReplicaMemory: ...
     def share(self, config: ParallelConfig, card: Card) -> Fraction: ...
+    def beside(
+        self, config: ParallelConfig, card: Card, *, overhead: int | None, stated: Mapping[str, int]
+    ) -> Beside: ...
 
 
 class ExactBackend:
@@ -119,7 +122,6 @@ class ExactBackend:
     of_free = context_parallel = False
     vendors: tuple[str, ...] = ()
     name = ""
-    lines: tuple[str, ...] = NAMES
 
     def __init__(self, share: Fraction, shared_prefix: int = 0) -> None:
         self._share, self._prefix = share, shared_prefix
@@ -146,6 +148,15 @@ class ExactBackend:
 
     def share(self, config: ParallelConfig, card: Card) -> Fraction:  # noqa: ARG002 - one signature for all
         return self._share
+
+    def beside(self, config: ParallelConfig, card: Card, *, overhead: int | None, stated: Mapping[str, int]) -> Beside:
+        """As the engine takes it that is usual on the card; only what is stated where no card is named."""
+        if not card.name:
+            whole = {} if overhead is None else {"overhead": overhead}
+            return Beside(tuple(as_stated(name, size) for name, size in (whole or stated).items()))
+        request = config.precision.request._replace(batch=1, layout=config.layout)
+        placement = place(request.model, config.layout)
+        return usually_beside(request, placement, card, overhead=overhead, stated=stated)
 
 
 def parallel_configs(precision: Precision, replica_layouts: Sequence[ReplicaLayout]) -> list[ParallelConfig]:

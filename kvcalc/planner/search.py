@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from kvcalc.core.card import Card
 from kvcalc.core.fitting import Budget, Fit, kv_budget, split_memory
+from kvcalc.core.overheads import Overhead, total
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, ceil_div
@@ -18,7 +19,6 @@ from kvcalc.perf.demand import demand_of, machine_of
 from kvcalc.perf.load import Load, Replica, replicas, serve
 from kvcalc.perf.roofline import Demand
 from kvcalc.perf.workload import Lengths, safe_batch
-from kvcalc.planner.overheads import Overhead, estimate, given, total
 from kvcalc.planner.question import Backend, Candidate, ParallelConfig, PlanQuestion, Precision, ReplicaMemory
 
 __all__ = ["Deployment", "PlanRow", "Search"]
@@ -83,7 +83,7 @@ class Search:
     def __init__(self, question: PlanQuestion, backend: Backend) -> None:
         self.question, self.backend = question, backend
         self.trouble: dict[tuple[str, str, str], str] = {}  # by card and formats
-        self._lines: dict[tuple[int, bool], tuple[Overhead, ...]] = {}
+        self._lines: dict[tuple[int, str, int], tuple[Overhead, ...]] = {}
         self._demands: dict[int, Demand] = {}
 
     def cheapest(self, candidate: Candidate, configs: Sequence[ParallelConfig]) -> list[Deployment]:
@@ -114,15 +114,12 @@ class Search:
         return self.question.across or config.layout.tp <= card.machine
 
     def lines(self, card: Card, config: ParallelConfig) -> tuple[Overhead, ...]:
-        """The overheads of one GPU."""
-        key = card.memory, config.ranks > 1
+        """What one GPU holds beside weights and cache."""
+        key = id(config), card.name, card.memory  # configurations live as long as the search
         kept = self._lines.get(key)
         if kept is None:
-            question, facts = self.question, config.precision.request.facts
-            if question.overhead is not None:
-                kept = (given("overhead", question.overhead),)
-            else:
-                kept = estimate(facts, card.memory, config.ranks, names=self.backend.lines, stated=question.stated)
+            asked = self.question
+            kept = self.backend.beside(config, card, overhead=asked.overhead, stated=asked.stated).lines
             self._lines[key] = kept
         return kept
 
@@ -208,7 +205,7 @@ class Search:
         dp = found.layout.dp
         lines, share = self.lines(card, config), self.backend.share(config, card)
         size = total(lines)
-        budget = Budget(card.memory, None, share, config.precision.weights, size.likely, card, self.backend.of_free)
+        budget = Budget(card.memory, None, share, config.precision.weights, lines, card, self.backend.of_free)
         users = question.users
         if load is not None and load.concurrency is not None:
             users = max(users, ceil(load.concurrency * dp))

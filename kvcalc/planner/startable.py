@@ -7,7 +7,6 @@ from kvcalc.core.units import Fraction, many
 from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError
 from kvcalc.planner.engine_fit import EngineBackend
-from kvcalc.planner.overheads import NAMES
 from kvcalc.planner.question import PlanQuestion
 from kvcalc.planner.search import PlanRow, Search
 
@@ -16,7 +15,7 @@ __all__ = ["lacking", "same_share"]
 
 def same_share(engine: Engine) -> bool:
     """Whether an engine's share of the memory means what a plan's does: weights, cache and everything beside them."""
-    return not engine.of_free and set(engine.overheads) == set(NAMES)
+    return not engine.of_free and engine.common_share
 
 
 def lacking(

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from kvcalc.commands.start import Start
 from kvcalc.core.dtypes import DType
+from kvcalc.core.overheads import total
 from kvcalc.perf.load import Load
-from kvcalc.planner.overheads import total
 from kvcalc.planner.proposal import Proposal
 from kvcalc.planner.ranking import price
 from kvcalc.planner.reasons import Refused

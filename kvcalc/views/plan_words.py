@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from kvcalc.core.card import MEMORY_SOURCES
+from kvcalc.core.overheads import Estimate
 from kvcalc.core.units import many
 from kvcalc.errors import escape
-from kvcalc.planner.overheads import Estimate
 from kvcalc.planner.proposal import Proposal
 from kvcalc.planner.ranking import leading, price
 from kvcalc.planner.reasons import Refused, nearest

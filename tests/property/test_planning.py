@@ -12,7 +12,6 @@ from kvcalc.core.sizing import measure
 from kvcalc.core.units import Fraction
 from kvcalc.core.weights import weigh
 from kvcalc.errors import KvcalcError
-from kvcalc.planner.overheads import likely
 from kvcalc.planner.proposal import Proposal, propose
 from kvcalc.planner.question import Candidate, ExactBackend, PlanQuestion, Precision
 from kvcalc.planner.replica import ExactReplica, replica_layout, replica_layouts
@@ -72,7 +71,7 @@ def test_a_row_is_what_the_size_verb_says(
     share = Fraction(part, 1_000)
     found = planned(model, [card(memory)], PlanQuestion(tokens, users, most_gpus=MOST), weights, share=share)
     for row in found.rows:
-        budget = Budget(memory, None, share, weights, likely(row.lines), row.card)
+        budget = Budget(memory, None, share, weights, row.lines, row.card)
         layout = row.layout._asdict()
         again = fit(measure(ask(model, context=tokens, batch=users, kv_dtype="fp32", **layout)), budget)
         assert again == row.fit

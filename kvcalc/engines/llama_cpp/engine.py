@@ -119,5 +119,5 @@ ENGINE = Engine(
     start=start,
     vendors=("NVIDIA", "AMD", "Apple", "Intel"),
     pooled=False,
-    overheads=("activations", "runtime"),  # its compute buffer and the context; layers are handed on without a library
+    common_share=False,  # it has no share to be set
 )

@@ -150,10 +150,8 @@ ENGINE = Engine(
     model_of,
     utilization=utilization,
     newest=VERSIONS[-1].name,
-    # Before the weights a context and communication are there: 0.3 to 1.5 GiB in start-up logs.
-    overhead=(3 * 2**30 // 10, 15 * 2**30 // 10),
     vendors=("NVIDIA", "AMD"),
-    overheads=("communication", "runtime"),  # --mem-fraction-static leaves room for activations and graphs outside
+    common_share=False,  # --mem-fraction-static leaves room for activations and graphs outside
     one_format=True,
     block="page_size",
     start=start,

@@ -298,9 +298,7 @@ ENGINE = Engine(
     options_of,
     model_of,
     utilization=utilization,
-    # Activations and what is outside torch, measured with a small cache: as other engines' logs have them.
     vendors=("NVIDIA",),
-    overhead=(55 * 2**30 // 100, 42 * 2**30 // 10),
     of_free=True,
     one_format=True,
     block="tokens_per_block",

@@ -142,7 +142,7 @@ def _libraries(question: Question) -> list[Overhead]:
 
 
 def _all_reduce(question: Question, profile: Profile) -> list[Overhead]:
-    """FlashInfer's buffers for an all-reduce with the norm behind it (`config/vllm.py`, enable_allreduce_rms_fusion)."""
+    """FlashInfer's buffers for an all-reduce with the norm behind it (enable_allreduce_rms_fusion)."""
     layout, card = question.request.layout, question.card
     able = (card is None or card.generation in (9, 10)) and layout.tp in (2, 4, 8)
     alone = layout.dp == layout.pp == 1 or profile.reduces == "any"

@@ -142,7 +142,7 @@ def forward(run: ProfileRun) -> Estimate:
     largest = dense if not dims.experts or "dense" in dims.feed_forward else 0
     held = workspace(run)
     if dims.experts:
-        largest = max(largest, max(_experts(run) - held.likely, 0))
+        largest = max(largest, _experts(run) - held.likely)
     latents = [cache for cache in run.model.distinct_caches if isinstance(cache, Latent)]
     unpacked = 0
     if latents:

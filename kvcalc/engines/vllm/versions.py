@@ -119,7 +119,7 @@ _LAST = {
 
 
 def dropped(version: Version, model_type: str | None) -> tuple[str, ...]:
-    """Warnings where a version no longer runs such a model by itself, or where its rules for the cache were not read."""
+    """Warnings where a version no longer runs such a model by itself, or where how it makes blocks was not read."""
     old = parse(version.name, "--engine") < parse(_OLDEST, "--engine")
     if old:
         return (f"vllm {version.name} is older than all versions whose blocks were read: those of {_OLDEST} are used",)
