@@ -6,7 +6,7 @@ from kvcalc.core.card import Card
 from kvcalc.engines.base import Question
 from kvcalc.engines.vllm.versions import Profile, Version
 
-__all__ = ["Batch", "batch_of"]
+__all__ = ["Batch", "batch_of", "batched_tokens"]
 
 _GIB = 2**30
 _H100 = 79 * _GIB  # where no card is known
@@ -23,17 +23,27 @@ def batch_of(question: Question, memory: int | None = None) -> Batch:
     """--max-num-seqs and --max-num-batched-tokens as they are in force on a card with so many bytes."""
     assert isinstance(question.version, Version)
     settings, profile, context = question.settings, question.version.profile, question.request.context
-    card = question.card
-    default = _defaults(card, memory or (card.memory if card else _H100), profile)
-    given = Batch(_number(settings.get("max_num_seqs")), _number(settings.get("max_num_batched_tokens")))
-    if settings.get("performance_mode") == "throughput":
-        default = Batch(2 * default.sequences, 2 * default.tokens)
-    sequences, tokens = given.sequences or default.sequences, given.tokens or default.tokens
-    if not given.tokens:
+    sequences, tokens = _stated(question, memory)
+    if not settings.get("max_num_batched_tokens"):
         # V0 took prompts in one piece up to 32,768 tokens of context (`EngineArgs.create_engine_config` of 0.8).
         whole = context <= 32768 if profile.first else settings.get("enable_chunked_prefill") is False
         tokens = min(max(tokens, context) if whole else tokens, sequences * context)
-    return Batch(sequences if given.sequences else min(sequences, tokens), tokens)
+    return Batch(sequences if settings.get("max_num_seqs") else min(sequences, tokens), tokens)
+
+
+def batched_tokens(question: Question) -> int:
+    """--max-num-batched-tokens, whatever the context."""
+    return _stated(question, None).tokens
+
+
+def _stated(question: Question, memory: int | None) -> Batch:
+    """What the flags say, else the defaults."""
+    assert isinstance(question.version, Version)
+    settings, card = question.settings, question.card
+    default = _defaults(card, memory or (card.memory if card else _H100), question.version.profile)
+    twice = 2 if settings.get("performance_mode") == "throughput" else 1
+    sequences, tokens = (_number(settings.get(name)) for name in ("max_num_seqs", "max_num_batched_tokens"))
+    return Batch(sequences or twice * default.sequences, tokens or twice * default.tokens)
 
 
 def _defaults(card: Card | None, memory: int, profile: Profile) -> Batch:

@@ -20,18 +20,18 @@ __all__ = ["FLAGS", "model_of", "options_of", "start"]
 
 # Flags of 0.33, and a few that older releases had, that cannot change the cache.
 _SWITCHES = """
-    trust-remote-code allow-deprecated-quantization enforce-eager enable-return-routed-experts
+    trust-remote-code allow-deprecated-quantization enable-return-routed-experts
     return-sampling-mask use-fp64-gumbel enable-trace-replay disable-cascade-attn skip-tokenizer-init
     enable-prompt-embeds enable-sleep-mode sleep-mode-offload-cudagraph enable-cumem-allocator
     enable-nccl-comm-suspend use-tqdm-on-load enable-mamba-cache-stochastic-rounding numa-bind dcp-q-replicate
     data-parallel-hybrid-lb data-parallel-external-lb data-parallel-multi-port-external-lb enable-hc-sp
-    enable-expert-parallel enable-batch-sharded-sampling enable-ep-weight-filter enable-dbo
+    enable-batch-sharded-sampling enable-ep-weight-filter enable-dbo
     enable-shm-tensor-arena enable-elastic-ep disable-nccl-for-dp-synchronization enable-eplb
     ray-workers-use-nsight disable-custom-all-reduce enable-fault-tolerance swa-bounded-replay enable-lora
     enable-tower-connector-lora fully-sharded-loras specialize-active-lora enable-mixed-moe-lora-format
     enable-moe-shared-loras kv-cache-metrics cudagraph-metrics enable-layerwise-nvtx-tracing enable-mfu-metrics
     enable-logging-iteration-details jit-monitor-verbose long-prefill-token-threshold-adaptive
-    enable-chunked-prefill disable-chunked-mm-input scheduler-reserve-full-isl enable-flashinfer-autotune
+    disable-chunked-mm-input scheduler-reserve-full-isl enable-flashinfer-autotune
     monokernel disable-log-stats aggregate-engine-logging fail-on-environ-validation enable-log-requests
     trust-request-chat-template trust-request-mm-kwargs return-tokens-as-token-ids enable-auto-tool-choice
     exclude-tools-when-tool-choice-none enable-prompt-tokens-details enable-per-request-metrics
@@ -40,7 +40,7 @@ _SWITCHES = """
     kv-sharing-fast-prefill enable-mamba-shared-prefix-checkpoint calculate-kv-scales
     disable-uvicorn-access-log allow-credentials enable-ssl-refresh enable-request-id-headers
     disable-fastapi-docs enable-offline-docs enable-flash-late-interaction headless grpc enable-mm-embeds
-    interleave-mm-strings skip-mm-profiling mm-encoder-only language-model-only disable-log-requests
+    interleave-mm-strings mm-encoder-only disable-log-requests
     enable-reasoning mm-device-do-normalize
 """
 # Those that take several words, as lists do (`arg_utils.py: get_kwargs`).
@@ -66,7 +66,7 @@ _WORDS = """
     mamba-block-size prefix-cache-retention-interval
     fault-tolerance-config prefix-caching-hash-algo prefix-match-unit replayssm-buffer-len kv-offloading-size
     kv-offloading-backend offload-backend cpu-offload-gb cpu-offload-params offload-group-size
-    offload-num-in-group offload-prefetch-step offload-params limit-mm-per-prompt media-io-kwargs
+    offload-num-in-group offload-prefetch-step offload-params media-io-kwargs
     mm-processor-kwargs mm-processor-cache-gb mm-processor-cache-type mm-hasher-algorithm
     mm-shm-cache-max-object-size-mb mm-encoder-tp-mode mm-encoder-attn-backend mm-encoder-attn-dtype
     mm-encoder-fp8-scale-path mm-encoder-fp8-scale-save-path mm-encoder-fp8-scale-save-margin video-pruning-rate
@@ -78,9 +78,9 @@ _WORDS = """
     long-prefill-token-threshold scheduling-policy scheduler-cls watermark prefill-schedule-interval
     stream-interval cudagraph-capture-sizes max-cudagraph-capture-size ir-op-priority moe-backend linear-backend
     sparse-indexer-topk-backend watermark-config diffusion-config kv-events-config ec-transfer-config
-    ec-manager-config compilation-config engram-config reasoning-config kernel-config
+    ec-manager-config engram-config reasoning-config kernel-config
     additional-config structured-outputs-config aux-output-config profiler-config watchdog-config
-    optimization-level performance-mode weight-transfer-config shutdown-timeout kda-decode-backend chat-template
+    weight-transfer-config shutdown-timeout kda-decode-backend chat-template
     chat-template-content-format default-chat-template-kwargs reasoning-effort-map response-role
     tool-call-parser tool-parser-plugin tool-strict-level tool-server max-log-len sse-keep-alive-interval
     cohere-format anthropic-disabled-thinking-effort fingerprint-mode fingerprint-value host port grpc-port
@@ -186,6 +186,26 @@ _HYBRID_CONNECTORS = (
 )  # fmt: skip
 
 
+def _compilation(text: str, what: str) -> bool:
+    """Whether graphs are captured, as `--compilation-config` has it: `level` or `mode` 0 compiles nothing."""
+    found = parse_object(text, what)
+    modes = (str(found.get(name, "")).upper() for name in ("cudagraph_mode", "level", "mode"))
+    return not any(mode in ("NONE", "0") for mode in modes)
+
+
+def _limits(text: str, what: str) -> bool:
+    """Whether a prompt may hold images or sound: none where all limits are 0 (`--limit-mm-per-prompt`)."""
+    old = dict(part.split("=", 1) for part in text.split(",") if "=" in part and not text.lstrip().startswith("{"))
+    found = {name: int(count) if count.strip().isdigit() else 1 for name, count in old.items()}
+    limits = (found or parse_object(text, what)).values()
+    return any((each.get("count", 1) if isinstance(each, dict) else each) != 0 for each in limits) or not limits
+
+
+def _counted(text: str, what: str) -> bool:  # noqa: ARG001 - the signature of every parser of flags
+    """A variable that is 0 or 1."""
+    return text.strip() not in ("", "0")
+
+
 def _layers(text: str, what: str) -> tuple[str, ...]:
     """Numbers of layers, or `sliding_window`."""
     layers = tuple(text.split())
@@ -251,6 +271,17 @@ FLAGS = Flags(
         Flag("prefill_context", ("--prefill-context-parallel-size", "-pcp"), parse_integer),
         Flag("partition", (), _partition, env=("VLLM_PP_LAYER_PARTITION",)),
         Flag("replay", ("--use-replayssm",)),
+        Flag("performance_mode", ("--performance-mode",), word),
+        Flag("optimization", ("--optimization-level", "-O"), word),
+        Flag("compilation", ("--compilation-config", "-cc"), _compilation, fields=True),
+        Flag("images", ("--limit-mm-per-prompt",), _limits, fields=True),
+        Flag("count_graphs", (), _counted, env=("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",)),
+        *_switch("enforce_eager", "enforce-eager"),
+        *_switch("language_model_only", "language-model-only"),
+        *_switch("skip_mm_profiling", "skip-mm-profiling"),
+        *_switch("enable_chunked_prefill", "enable-chunked-prefill"),
+        *_switch("expert_parallel", "enable-expert-parallel"),
+        Flag("expert_parallel", ("-ep",)),
         *_switch("async_scheduling", "async-scheduling"),
         *_switch("enable_prefix_caching", "enable-prefix-caching"),
         *_switch(
@@ -262,9 +293,8 @@ FLAGS = Flags(
         *_switch("windows", "disable-sliding-window", off=True),
     ),
     words=frozenset(f"--{name}" for name in _WORDS.split())
-    | {"-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc", "-cc"},
-    switches=frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-"))
-    | {"-dph", "-dpe", "-dpm", "-ep"},
+    | {"-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc"},
+    switches=frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-")) | {"-dph", "-dpe", "-dpm"},
     many=frozenset(f"--{name}" for name in _MANY.split()),
     underscores=True,
     abbreviated=True,
@@ -279,7 +309,9 @@ _SETTINGS = (
     "block_size", "max_num_seqs", "max_num_batched_tokens", "num_gpu_blocks", "backend", "mamba_cache_mode",
     "mamba_cache_dtype", "mamba_ssm_cache_dtype", "gdn_backend", "kda_backend", "async_scheduling",
     "enable_prefix_caching", "hybrid",
-    "windows", "method", "speculative", "skip_layers", "prefill_context", "replay", "partition",
+    "windows", "method", "speculative", "skip_layers", "prefill_context", "replay", "partition", "performance_mode",
+    "enforce_eager", "language_model_only", "skip_mm_profiling", "enable_chunked_prefill", "expert_parallel",
+    "count_graphs",
 )  # fmt: skip
 
 
@@ -291,8 +323,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     draft = _drafted(values, settings)
     if values.get("attention"):
         settings.setdefault("backend", values["attention"])
-    if values.get("connectors") is False:
-        settings.setdefault("hybrid", False)
+    _implied(values, settings)
     context = _context(values, program, model)
     if context == AUTO:
         context, settings["auto_length"] = "max", True
@@ -321,6 +352,16 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         sequences=sequences if isinstance(sequences, int) else None,
         loaded=loaded_as_fp8(model) if values.get("quantization") in _FP8 else None,
     )
+
+
+def _implied(values: Mapping[str, object], settings: dict[str, object]) -> None:
+    """What flags say by another name: that nothing is captured, and that there are no images."""
+    if values.get("compilation") is False or str(values.get("optimization", "")).lstrip("O=") == "0":
+        settings["enforce_eager"] = True
+    if values.get("images") is False:
+        settings["language_model_only"] = True
+    if values.get("connectors") is False:
+        settings.setdefault("hybrid", False)
 
 
 def _context(values: Mapping[str, object], program: str, model: Model) -> object:

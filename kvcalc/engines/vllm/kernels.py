@@ -1,7 +1,7 @@
-"""What follows from the kernels that vLLM chooses for a card: tokens of a block, alignment, batched tokens.
+"""What follows from the kernels that vLLM chooses for a card: tokens of a block, and alignment.
 
-Sources: vLLM 0.33.0, `platforms/cuda.py` (priorities of backends), each backend's list of kernel block sizes, and
-`engine/arg_utils.py`. Without a card, an H100 is assumed.
+Sources: vLLM 0.33.0, `platforms/cuda.py` (priorities of backends), and each backend's list of kernel block sizes.
+Without a card, an H100 is assumed.
 """
 
 from kvcalc.core.card import Card
@@ -9,7 +9,7 @@ from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Recurrent
 from kvcalc.engines.base import Question
 from kvcalc.errors import KvcalcError
 
-__all__ = ["LEAST_BLOCK", "batched_tokens", "first_block", "state_kernel"]
+__all__ = ["LEAST_BLOCK", "first_block", "state_kernel"]
 
 _HOPPER, _BLACKWELL, _SMALL_BLACKWELL = 9, 10, 12
 
@@ -24,15 +24,6 @@ LEAST_BLOCK = 16  # of every kernel for keys and values
 
 def _generation(card: Card | None) -> int:
     return _HOPPER if card is None else card.generation or 0
-
-
-def batched_tokens(card: Card | None) -> int:
-    """The default of --max-num-batched-tokens of a server, by the card's memory (`engine/arg_utils.py`)."""
-    if card is None:
-        return 8192
-    if card.memory >= 160 * 2**30:
-        return 16384
-    return 8192 if card.memory >= 70 * 2**30 and not card.name.startswith(("a100", "gb10")) else 2048
 
 
 def first_block(question: Question, attending: list[Attention | Latent]) -> int:
