@@ -273,6 +273,7 @@ FLAGS = Flags(
         Flag("replay", ("--use-replayssm",)),
         Flag("performance_mode", ("--performance-mode",), word),
         Flag("optimization", ("--optimization-level", "-O"), word),
+        Flag("optimization", ("-O0",), constant="0"),
         Flag("compilation", ("--compilation-config", "-cc"), _compilation, fields=True),
         Flag("images", ("--limit-mm-per-prompt",), _limits, fields=True),
         Flag("count_graphs", (), _counted, env=("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",)),
@@ -294,7 +295,8 @@ FLAGS = Flags(
     ),
     words=frozenset(f"--{name}" for name in _WORDS.split())
     | {"-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc"},
-    switches=frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-")) | {"-dph", "-dpe", "-dpm"},
+    switches=frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-"))
+    | {"-dph", "-dpe", "-dpm", "-O1", "-O2", "-O3"},
     many=frozenset(f"--{name}" for name in _MANY.split()),
     underscores=True,
     abbreviated=True,
