@@ -64,7 +64,10 @@ def planned(model: Model, given: Given) -> Planned:
     else:
         from kvcalc.planner.engine_fit import EngineBackend
 
-        backend = EngineBackend(engine.started.engine, engine.started.version, engine.settings, share, prefix)
+        bare = question.overhead is not None
+        backend = EngineBackend(
+            engine.started.engine, engine.started.version, engine.settings, share, prefix, bare=bare
+        )
     pinned = _pinned(given)
     widest = question.most_gpus if question.across else max(candidate.card.machine for candidate in candidates)
     most = max([question.most_gpus, *(candidate.fixed or 0 for candidate in candidates)])

@@ -16,7 +16,7 @@ from kvcalc.core.dtypes import DType
 from kvcalc.core.fitting import Allocator
 from kvcalc.core.formula import size
 from kvcalc.core.model import Cache, Model
-from kvcalc.core.overheads import Overhead
+from kvcalc.core.overheads import Overhead, total
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Placement
 from kvcalc.core.units import Fraction
@@ -215,6 +215,7 @@ class Engine(NamedTuple):
         block: The setting that says how many tokens a block has; None where no block size can be chosen.
         start: Writes the words of a start command. Raises KvcalcError for what the engine cannot do.
         replicates: One command starts all dp replicas; else there is one for each.
+        grows: What it takes beside weights and cache grows with sequences and tokens.
         common_share: Its share of the memory means what a plan's does: weights, cache and all that is beside them.
         context_parallel: It has decode context parallelism.
         vendors: Whose cards it runs on; all where empty.
@@ -241,6 +242,7 @@ class Engine(NamedTuple):
     block: str | None = None
     start: Callable[[Start], tuple[str, ...]] | None = None
     replicates: bool = False
+    grows: bool = False
     common_share: bool = True
     context_parallel: bool = False
     vendors: tuple[str, ...] = ()
@@ -333,13 +335,23 @@ def reserve(engine: Engine, question: Question) -> Reservation:
     )
 
 
-def allocator_of(reservation: Reservation) -> Allocator:
-    """How the engine fills one GPU, for a fit."""
+def allocator_of(reservation: Reservation, memory: int | None = None) -> Allocator:
+    """How the engine fills one GPU, for a fit. With a GPU's `memory` in bytes, what is beside weights and cache grows
+    with the question too, from what it is for the one that was reserved for.
+    """
     engine, question, allocation = reservation.engine, reservation.question, reservation.allocation
     capacity = allocation.capacity
+    counted = None if memory is None else total(engine.memory(question, memory)).likely
+
+    def holds(sequences: int, tokens: int, free: int) -> bool:
+        asked = question.at(sequences, tokens)
+        if memory is not None and counted is not None:
+            free -= total(engine.memory(asked, memory)).likely - counted
+        return engine.allocate(asked).fits(free)
+
     return Allocator(
         allocation.needed,
-        lambda sequences, tokens, free: engine.allocate(question.at(sequences, tokens)).fits(free),
+        holds,
         allocation.most_sequences or engine.most_sequences,
         None if capacity is None else lambda free: capacity(free).tokens,
         allocation.most_tokens,

@@ -23,11 +23,14 @@ __all__ = ["EngineBackend", "EngineReplica"]
 class EngineReplica:
     """A replica of an engine. `prefix` tokens, in whole blocks, are held once for all sequences: each sequence but one
     then needs less, by the bytes that exact full attention and latents have there. An engine has at least as many.
+    With a GPU's `memory`, what is beside weights and cache grows with sequences and tokens.
     """
 
-    def __init__(self, reservation: Reservation, config: "ParallelConfig", prefix: int) -> None:
+    def __init__(
+        self, reservation: Reservation, config: "ParallelConfig", prefix: int, memory: int | None = None
+    ) -> None:
         self._reservation, self._way = reservation, config
-        self._allocator = allocator_of(reservation)
+        self._allocator = allocator_of(reservation, memory)
         self.most_sequences = self._allocator.most_sequences
         self.warnings = reservation.allocation.warnings
         self.pooled = reservation.allocation.capacity is not None
@@ -91,7 +94,10 @@ class EngineReplica:
 
 
 class EngineBackend:
-    """One version of an engine, with its own share of the memory unless `share` says another."""
+    """One version of an engine, with its own share of the memory unless `share` says another.
+
+    `bare`: what is beside weights and cache is stated, and does not grow.
+    """
 
     def __init__(
         self,
@@ -100,7 +106,10 @@ class EngineBackend:
         settings: Mapping[str, object],
         share: Fraction | None = None,
         shared_prefix: int = 0,
+        *,
+        bare: bool = False,
     ) -> None:
+        self._grows = engine.grows and not bare
         self.engine, self.version = engine, version
         self.of_free, self.context_parallel = engine.of_free, engine.context_parallel
         self.name, self.vendors = engine.name, engine.vendors
@@ -116,7 +125,10 @@ class EngineBackend:
         if key not in self._kept:
             try:
                 made: EngineReplica | KvcalcError = EngineReplica(
-                    reserve(self.engine, self._question(config, card)), config, self._prefix
+                    reserve(self.engine, self._question(config, card)),
+                    config,
+                    self._prefix,
+                    card.memory if self._grows else None,
                 )
             except KvcalcError as error:
                 made = error

@@ -13,7 +13,7 @@ from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, Stag
 from kvcalc.engines.deviation import restaged
 from kvcalc.engines.sglang.cells import draft_layers, placed, state_bytes, token_bytes, windowed
 from kvcalc.engines.sglang.flags import FLAGS, integer, model_of, options_of, start
-from kvcalc.engines.sglang.memory import utilization
+from kvcalc.engines.sglang.memory import memory, utilization
 from kvcalc.engines.sglang.pool import Pool, pool_of
 from kvcalc.errors import KvcalcError
 
@@ -149,6 +149,7 @@ ENGINE = Engine(
     options_of,
     model_of,
     utilization=utilization,
+    memory=memory,
     newest=VERSIONS[-1].name,
     vendors=("NVIDIA", "AMD"),
     common_share=False,  # --mem-fraction-static leaves room for activations and graphs outside

@@ -27,6 +27,7 @@ from kvcalc.engines.base import (
     stage_caches,
 )
 from kvcalc.engines.overrides import parse_object
+from kvcalc.engines.tensorrt_llm.memory import memory
 from kvcalc.errors import KvcalcError
 
 __all__ = ["ENGINE"]
@@ -299,6 +300,7 @@ ENGINE = Engine(
     model_of,
     utilization=utilization,
     vendors=("NVIDIA",),
+    memory=memory,
     of_free=True,
     one_format=True,
     block="tokens_per_block",
