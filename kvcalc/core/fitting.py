@@ -254,6 +254,14 @@ def most_of(holds: Callable[[int], bool], limit: int) -> int:
 _SMALL = 10 * 2**30
 
 
+def _shared(card: Card) -> str:
+    """What cannot be known of unified memory. macOS: MLX's documentation of mlx.core.set_wired_limit."""
+    what = f"{card.label} shares its memory with the system, and what that holds is not known"
+    if card.vendor == "Apple":
+        return f"{what}: --vram takes the limit that `sysctl iogpu.wired_limit_mb` says, unless it is 0, the default"
+    return f"{what}: --vram takes what is free"
+
+
 def warnings(memory: MemorySplit | None, stored: str | None = None) -> list[str]:
     """What the asker should know about the memory that is counted with. `stored`: what runs in their place."""
     if memory is None or memory.weights_source is None:
@@ -273,8 +281,10 @@ def _weights_warning(memory: MemorySplit, stored: str | None) -> list[str]:
 
 
 def _overhead_warnings(memory: MemorySplit) -> list[str]:
-    """A small pool, of which one GiB is much, and a share that leaves too little for what lies outside of it."""
+    """Memory that the host has too, a small pool of which one GiB is much, and a share that leaves too little beside it."""
     found = []
+    if memory.card is not None and memory.card.unified:
+        found.append(_shared(memory.card))
     low, high = memory.kv_budget_low, memory.kv_budget_high
     if low is not None and high is not None and 0 < memory.kv_budget < _SMALL:
         between = f"{format_bytes(max(low, 0))} to {format_bytes(high)}"

@@ -16,7 +16,7 @@ from kvcalc.core.dtypes import DType
 from kvcalc.core.fitting import Allocator
 from kvcalc.core.formula import size
 from kvcalc.core.model import Cache, Model
-from kvcalc.core.overheads import Overhead, total
+from kvcalc.core.overheads import Estimate, Overhead, total
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Placement
 from kvcalc.core.units import Fraction
@@ -26,6 +26,7 @@ __all__ = [
     "Allocation",
     "Capacity",
     "Charge",
+    "Device",
     "Difference",
     "Engine",
     "EngineOptions",
@@ -169,6 +170,25 @@ class EngineOptions(NamedTuple):
     loaded: DType | None = None
 
 
+class Device(NamedTuple):
+    """What one device, or the host, holds in bytes. `layers` count the output as one more, where it lies.
+
+    `compute` and `output` are the buffers of a micro-batch, and of the logits.
+    """
+
+    name: str
+    layers: int
+    weights: int
+    cache: int
+    compute: Estimate
+    output: int = 0
+
+    @property
+    def likely(self) -> int:
+        """All of it, as counted with."""
+        return self.weights + self.cache + self.compute.likely + self.output
+
+
 def model_flag(program: str, read: FlagValues) -> str | None:  # noqa: ARG001 - one signature for all engines
     """The model that the flag with the key `model` names."""
     model = read.values.get("model")
@@ -215,6 +235,8 @@ class Engine(NamedTuple):
         block: The setting that says how many tokens a block has; None where no block size can be chosen.
         start: Writes the words of a start command. Raises KvcalcError for what the engine cannot do.
         replicates: One command starts all dp replicas; else there is one for each.
+        devices: What lies where, with so many bytes of weights in all on so many devices, where an engine can leave a
+            part to the host. The host comes last.
         grows: What it takes beside weights and cache grows with sequences and tokens.
         common_share: Its share of the memory means what a plan's does: weights, cache and all that is beside them.
         context_parallel: It has decode context parallelism.
@@ -242,6 +264,7 @@ class Engine(NamedTuple):
     block: str | None = None
     start: Callable[[Start], tuple[str, ...]] | None = None
     replicates: bool = False
+    devices: Callable[[Question, int, int], tuple[Device, ...]] | None = None
     grows: bool = False
     common_share: bool = True
     context_parallel: bool = False
