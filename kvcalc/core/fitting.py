@@ -281,7 +281,7 @@ def _weights_warning(memory: MemorySplit, stored: str | None) -> list[str]:
 
 
 def _overhead_warnings(memory: MemorySplit) -> list[str]:
-    """Memory that the host has too, a small pool of which one GiB is much, and a share that leaves too little beside it."""
+    """Memory that is the host's too, a small pool of which one GiB is much, and too little beside the share."""
     found = []
     if memory.card is not None and memory.card.unified:
         found.append(_shared(memory.card))
