@@ -181,7 +181,7 @@ def _rig(card: "Card", request: "Request", used: int, given: o.Given) -> "Rig":
     """The replica: rates of the card, and the weights that one pass reads."""
     from kvcalc.core.sharding import Layout
     from kvcalc.core.units import Fraction
-    from kvcalc.core.weights import parse, weigh
+    from kvcalc.core.weights import dtype_of, parse, weigh
     from kvcalc.perf.demand import machine_of
     from kvcalc.perf.roofline import Attained
     from kvcalc.perf.tradeoff import Rig
@@ -193,7 +193,7 @@ def _rig(card: "Card", request: "Request", used: int, given: o.Given) -> "Rig":
     held = weigh(model, weights).bytes
     stored: DType = model.weights_dtype or model.dtype
     if not isinstance(weights, str | int):
-        stored = weights
+        stored = dtype_of(weights.name)
     machine = machine_of(card, Layout(), eight_bit=stored.name.startswith("fp8"))
     attained = {
         name: share.part / share.of

@@ -66,8 +66,8 @@ _ENGINE_ONLY = ("fp8_ds_mla", "nvfp4_ds_mla", "int8_per_token_head", "int4_per_t
                 "fp8_inc", "mxfp8", "turboquant_", "ultraquant_", "octave_")  # fmt: skip
 
 
-def dtype_called(name: str, among: dict[str, DType], what: str) -> DType:
-    """The format called `name`, in any case and by its usual other names."""
+def dtype_called(name: str, among: dict[str, DType], what: str, also: tuple[str, ...] = ()) -> DType:
+    """The format called `name`, in any case and by its usual other names. `also` are words to name in errors."""
     key = name.strip().lower()
     key = _ALIASES.get(key, key)
     if key in among:
@@ -82,8 +82,9 @@ def dtype_called(name: str, among: dict[str, DType], what: str) -> DType:
             f"{what}: {shown(name)} mixes several types, in shares that depend on the file",
             "give the size of the file instead, such as --weights 42.5GB",
         )
-    close = nearest(key, among)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"one of {', '.join(among)}"
+    known = dict.fromkeys((*among, *also))
+    close = nearest(key, known)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"one of {', '.join(known)}"
     raise KvcalcError(f"{what}: expected a dtype, got {shown(name)}", hint)
 
 

@@ -82,6 +82,7 @@ class MemorySplit(NamedTuple):
     overheads: tuple[Overhead, ...] = ()
     kv_budget_low: int | None = None
     kv_budget_high: int | None = None
+    weights_range: tuple[int, int] | None = None  # of all GPUs together, where files of a format differ
 
     @property
     def free(self) -> int:
@@ -235,6 +236,7 @@ def split_memory(whole: WeightBytes, ways: int, budget: Budget) -> MemorySplit:
         overheads=budget.overheads,
         kv_budget_low=low if low < high else None,
         kv_budget_high=high if low < high else None,
+        weights_range=(whole.low, whole.high) if whole.rough and whole.low < whole.high else None,
     )
 
 
@@ -274,6 +276,9 @@ def _weights_warning(memory: MemorySplit, stored: str | None) -> list[str]:
         return [
             f"weights counted as {memory.weights_source}, while what runs is {stored}: --weights SIZE takes its size"
         ]
+    if memory.weights_range is not None:
+        low, high = map(format_bytes, memory.weights_range)
+        return [f"weights estimated as {memory.weights_source}, {low} to {high}; --weights SIZE takes a measured size"]
     if memory.rough_weights:
         estimate = f"weights estimated as {memory.weights_source}"
         return [f"{estimate}, without what is stored in wider formats; --weights SIZE takes a measured size"]

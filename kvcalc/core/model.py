@@ -190,6 +190,7 @@ class Model:
     index_topk: int | None = None  # and how many of them attention then looks at
     draft: tuple[Layer, ...] = field(default=(), repr=False)
     origin: str = field(default="", compare=False)
+    named: str | None = field(default=None, compare=False)  # what of it only the name tells that it was asked for by
     unweighed: str | None = field(default=None, compare=False)  # why its file cannot tell the weights, if it cannot
 
     def caches(self) -> Iterator[Cache]:

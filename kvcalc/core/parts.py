@@ -1,7 +1,8 @@
 """What the weights of a model consist of: the parameters of each layer by the role of their matrices.
 
 Counted from the caches, which have the heads, and the published widths beside them. Biases are left out, and so is what
-has no rule here; the difference to the stated number of parameters stands as `rest`, in every layer alike.
+has no rule here. A stated number of parameters is mostly rounded: what counts to it is right, and a difference that
+rounding does not explain stands as `rest`, in every layer alike.
 """
 
 from collections.abc import Iterator
@@ -30,8 +31,8 @@ Role = Literal[
 ]  # fmt: skip
 
 # Of the stated number of parameters, what the counted ones may differ by. More than is stated: the widths are not those
-# of the model. Less: something has no rule here.
-_MOST_OVER, _MOST_UNDER = 0.03, 0.1
+# of the model. Less: something has no rule here. Rounding explains no more than `_MOST_ROUNDED`. In per cent.
+_MOST_OVER, _MOST_UNDER, _MOST_ROUNDED = 3, 10, 6
 
 
 class Part(NamedTuple):
@@ -76,9 +77,20 @@ def composition(model: Model) -> Composition | None:
         return counted
     if counted is not None:
         missing = model.parameters - counted.parameters
-        if -_MOST_OVER * model.parameters <= missing <= _MOST_UNDER * model.parameters:
+        rounded = min(50 * _last_digit(model.parameters), _MOST_ROUNDED * model.parameters)
+        if 100 * abs(missing) <= rounded:
+            return counted
+        if -_MOST_OVER * model.parameters <= 100 * missing <= _MOST_UNDER * model.parameters:
             return _with_rest(counted, missing)
     return _even(model, model.parameters)
+
+
+def _last_digit(stated: int) -> int:
+    """What one more in the last digit of a rounded number would be: 10 million for 70.55B, a billion for 27B."""
+    unit = 1
+    while stated % (10 * unit) == 0:
+        unit *= 10
+    return unit
 
 
 def _even(model: Model, parameters: int) -> Composition:

@@ -5,10 +5,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kvcalc.core import dtypes, weights
 from kvcalc.core.model import Model
 from kvcalc.errors import DocumentError, KvcalcError, Problem, escape, shown
 from kvcalc.library.index import ENDINGS, Entry, entries, entry_called, folders, name_fault, squash
 from kvcalc.library.locate import ModelFile, locate, missing
+from kvcalc.library.stated import stated
 from kvcalc.preset.mapping import model_from_preset
 from kvcalc.preset.yaml_file import Document, parse, read_bytes
 
@@ -67,12 +69,32 @@ def _opened(source: str, *, assume_dense: bool) -> _Opened:
     match locate(source):
         case Entry() as entry:
             document = _document_of(entry)
-            return document.data, _load_document(document, entry.name, (entry.path,))
+            return document.data, _as_named(_load_document(document, entry.name, (entry.path,)), entry, source)
         case ModelFile() as file:
             found = _described(file, assume_dense=assume_dense)
             return found.preset, _load_mapping(found.preset, source, found.unweighed)
         case path:
             return _opened_text(read_bytes(path), path, (path,), assume_dense=assume_dense)
+
+
+def _as_named(model: Model, entry: Entry, source: str) -> Model:
+    """The model in the format that the name it was asked for by states, where that name is not the preset's own."""
+    said = stated(source)
+    own = squash(source) == squash(entry.name) or source.lower() in map(str.lower, model.ids)
+    if said is None or own:
+        return model
+    if said.unsized is not None:
+        text = f"{shown(source)}: the size of weights in {said.unsized} is not known"
+        raise KvcalcError(text, f"give the model, and the size of its files: {entry.name} --weights SIZE")
+    if said.format is None:
+        return model
+    dtype = weights.dtype_of(said.format)
+    stored = None if dtype == model.dtype else dtype
+    mix = "the publisher's own mix, of which the nearest is " if said.own else ""
+    cache = f" and a cache in {said.kv_dtype}" if said.kv_dtype else ""
+    named = f"sized as {entry.name} with weights in {mix}{said.format}{cache}, which the name {shown(source)} states"
+    kv_dtype = None if said.kv_dtype is None else dtypes.KV[said.kv_dtype]
+    return replace(model, weights_dtype=stored, weights_kept=(), weights_bytes=None, kv_dtype=kv_dtype, named=named)
 
 
 def _opened_text(content: bytes, file: str, used: tuple[str, ...], *, assume_dense: bool) -> _Opened:

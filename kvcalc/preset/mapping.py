@@ -4,11 +4,11 @@ Every fault is collected before one DocumentError is raised, so that `models --c
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from kvcalc.core import dtypes
 from kvcalc.core.dtypes import DType
-from kvcalc.core.model import Model
+from kvcalc.core.model import Kept, Model
 from kvcalc.core.units import MOST_BYTES, parse_count
 from kvcalc.errors import KvcalcError, Problem
 from kvcalc.preset import notation
@@ -17,18 +17,20 @@ from kvcalc.preset.dimensions import read_dimensions
 from kvcalc.preset.fields import Reader
 from kvcalc.preset.notation import Names
 
-__all__ = ["CONFIDENCE", "KEYS", "model_from_preset", "read_layers"]
+__all__ = ["CONFIDENCE", "KEPT", "KEYS", "model_from_preset", "read_layers"]
 
 KEYS = (
     "name", "id", "family", "base", "model_type", "gguf", "source", "confidence", "note",
-    "dtype", "weights_dtype", "kv_dtype", "state_dtype", "parameters", "active_parameters", "encoder_parameters",
-    "weights_bytes", "dimensions",
+    "dtype", "weights_dtype", "weights_kept", "kv_dtype", "state_dtype",
+    "parameters", "active_parameters", "encoder_parameters", "weights_bytes", "dimensions",
     "max_context", "context", "encoder_tokens", "index_heads", "index_topk",
     "heads", "kv_heads", "head_dim", "k_dim", "v_dim", "layers", "count", "draft", "caches",
 )  # fmt: skip
 
 CONFIDENCE = ("config file read", "config excerpt read", "third-party table", "class default", "run configuration",
               "from memory")  # fmt: skip
+
+KEPT: tuple[str, ...] = get_args(Kept)
 
 _LONGEST_NAME = 300  # messages and headings have it; the name of a file can have 255 characters
 
@@ -70,6 +72,7 @@ def _facts(top: Reader) -> dict[str, Any]:
     if top.data.get("dtype") is None:
         top.missing(f"one of {', '.join(dtypes.COMPUTE)}", "dtype")
     facts["weights_dtype"] = _dtype(top, "weights_dtype", dtypes.WEIGHTS)
+    facts["weights_kept"] = _kept(top)
     facts["kv_dtype"] = _dtype(top, "kv_dtype", dtypes.KV)
     facts["state_dtype"] = _dtype(top, "state_dtype", dtypes.COMPUTE)
     for key in ("parameters", "active_parameters", "encoder_parameters"):
@@ -91,6 +94,15 @@ def _dtype(top: Reader, key: str, among: dict[str, DType]) -> DType | None:
             pass
     top.expected(f"one of {', '.join(among)}", key)
     return None
+
+
+def _kept(top: Reader) -> tuple[str, ...]:
+    words = top.texts("weights_kept")
+    if any(word not in KEPT for word in words):
+        top.expected(f"any of {', '.join(KEPT)}", "weights_kept")
+    elif words and top.data.get("weights_dtype") is None:
+        top.note("expected `weights_dtype` beside it", "weights_kept")
+    return words
 
 
 def _count(top: Reader, key: str) -> int | None:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kvcalc.commands.start import Start
-from kvcalc.core.dtypes import DType
 from kvcalc.core.overheads import total
 from kvcalc.perf.load import Load
 from kvcalc.planner.proposal import Proposal
@@ -176,7 +175,7 @@ def command(row: PlanRow, asked: Asked) -> str | None:
     precision = row.config.precision
     words += ["--kv-dtype", precision.kv] if precision.kv != "auto" else []
     if precision.weights != "auto":
-        weights = precision.weights.name if isinstance(precision.weights, DType) else precision.weights
+        weights = precision.weights if isinstance(precision.weights, int | str) else precision.weights.name
         words += ["--weights", f"{weights}B" if isinstance(weights, int) else weights]
     words += ["--utilization", share] if asked.utilization or (not row.card.name and share != "1") else []
     words += ["--overhead", f"{total(row.lines).likely}B"] if total(row.lines).likely else []
@@ -196,7 +195,7 @@ def start_of(row: PlanRow, proposal: Proposal, asked: Asked) -> Start:
         sequences,
         row.layout,
         precision.packed or (None if precision.kv == "auto" else precision.kv),
-        precision.weights.name if isinstance(precision.weights, DType) else None,
+        None if isinstance(precision.weights, int | str) else precision.weights.name,
         share,
         row.card if row.card.name else None,
         asked.version,

@@ -211,6 +211,7 @@ def _notes(size: Size) -> list[str]:
         found.append(many(request.encoder_tokens, "encoder token"))
     found += [f"the model's facts: {trust}" for trust in _trust(request.facts)]
     origin = request.facts.origin
+    found += [request.facts.named] if request.facts.named else []
     if request.facts.note and (is_path(origin) or origin[:1] == "<"):  # the model was given as a file
         found.append(request.facts.note.rstrip("."))  # what a reader of model files had to assume
     textbook = 0 if size.textbook is None or request.encoder_tokens else size.textbook.bytes_per_sequence

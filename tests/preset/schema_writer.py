@@ -16,7 +16,7 @@ from kvcalc.core.model import Dimensions
 from kvcalc.core.units import MOST_BYTES
 from kvcalc.preset.caches import KINDS, RECURRENT_FIELDS
 from kvcalc.preset.fields import MOST_NUMBER
-from kvcalc.preset.mapping import CONFIDENCE, KEYS
+from kvcalc.preset.mapping import CONFIDENCE, KEPT, KEYS
 
 Schema = dict[str, Any]
 
@@ -261,6 +261,10 @@ def properties() -> Schema:
         "note": told("What a careful reader should know.", optional_text),
         "dtype": told("The dtype in which the model computes, and so caches.", dtype(dtypes.COMPUTE)),
         "weights_dtype": told("The dtype of the checkpoint, where it is another.", or_null(dtype(dtypes.WEIGHTS))),
+        "weights_kept": told(
+            "Parts that such a checkpoint keeps in 16 bits, beside tables, routers and norms.",
+            {"anyOf": [{"enum": [*KEPT]}, {"type": "array", "items": {"enum": [*KEPT]}}, {"type": "null"}]},
+        ),
         "kv_dtype": told("Only if the checkpoint declares a quantised KV cache.", or_null(dtype(dtypes.KV))),
         "state_dtype": told(
             "Only if the configuration states the dtype of the recurrent state.", or_null(dtype(dtypes.COMPUTE))

@@ -159,6 +159,8 @@ def _dtypes(part: Part, text: Config, schemes: Sequence[Config], shape: Fields, 
         notes.append(stored.note)
     if weights not in (None, dtype):
         fields["weights_dtype"] = weights
+        if whole := quantised.kept(schemes, len(expand(str(shape["layers"])))):
+            fields["weights_kept"] = whole
     declared = quantised.kv_dtype(schemes)
     if declared is not None:
         fields["kv_dtype"] = declared
