@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from kvcalc.logs.compare import Checked, Compared, Verdict, overall
 from kvcalc.version import __version__
-from kvcalc.views.document import Value, model_values
+from kvcalc.views.document import Value
+from kvcalc.views.model import model_values
 from kvcalc.views.report import Cell, Report, Section
 
 __all__ = ["check_document", "check_report", "rows", "verdict"]

@@ -106,12 +106,12 @@ def _counted_rows(reservation: Reservation, fit: Fit | None) -> list[tuple[Cell,
     if capacity is None or fit is None:
         return []
     counted = capacity(max(fit.memory.kv_budget, 0))
-    rows: list[tuple[Cell, ...]] = [("tokens that it counts", Count(counted.tokens))]
+    rows: list[tuple[Cell, ...]] = [("GPU KV cache size, tokens", Count(counted.tokens))]
     bounds = _range(reservation, fit)
     if bounds is not None:
-        rows.append(("with what else it takes, an estimate", f"from {bounds[0]:,}"))
+        rows.append(("with CUDA graphs and activations, an estimate", f"from {bounds[0]:,}"))
     if counted.concurrency is not None:
-        rows.append(("concurrency that it logs", f"{counted.concurrency:.2f}x"))
+        rows.append(("maximum concurrency, as logged", f"{counted.concurrency:.2f}x"))
     return rows
 
 

@@ -10,25 +10,29 @@ from kvcalc.planner.proposal import Proposal
 from kvcalc.planner.ranking import leading, price
 from kvcalc.planner.reasons import Refused, nearest
 from kvcalc.planner.search import PlanRow
-from kvcalc.views.plan import Asked, cache_name, start_of
+from kvcalc.queries.plan import PlanAnswer
+from kvcalc.queries.starts import starts_of
+from kvcalc.views.model import model_facts
+from kvcalc.views.plan import cache_name
 from kvcalc.views.report import Bytes, Cell, Count, Part, Report, Section
-from kvcalc.views.size import model_facts
+from kvcalc.views.words import limited_by
 
 __all__ = ["plan_report"]
 
 _MOST_REFUSED = 3  # JSON has all
 
 
-def plan_report(proposal: Proposal, asked: Asked, warnings: list[str]) -> Report:
+def plan_report(answer: PlanAnswer) -> Report:
     """The best of each card first, then why, what would change it, and the best one's memory and commands."""
+    proposal = answer.proposal
     best = proposal.best
-    sections = [] if best is None else [_table(proposal, asked)]
+    sections = [] if best is None else [_table(proposal, answer.question.top)]
     if said := list(_said(proposal)):
         sections.append(Section("why", ("why", ""), said))
     bar: list[Part] = []
     if best is not None:
         memory, bar = _memory(best)
-        sections += [memory, *_starts(best, proposal, asked)]
+        sections += [memory, *_starts(best, answer)]
     return Report(
         sections,
         title=proposal.facts.name,
@@ -37,8 +41,8 @@ def plan_report(proposal: Proposal, asked: Asked, warnings: list[str]) -> Report
         whole=0 if best is None else best.card.memory,
         verdict=_verdict(proposal),
         fits=best is not None,
-        notes=_notes(proposal, asked),
-        warnings=warnings,
+        notes=[*_notes(proposal), *answer.notes],
+        warnings=list(answer.warnings),
     )
 
 
@@ -52,14 +56,14 @@ def _name(row: PlanRow) -> str:
     return f"{row.gpus:,} x {row.card.name}" if row.card.name else many(row.gpus, "GPU")
 
 
-def _table(proposal: Proposal, asked: Asked) -> Section:
-    shown = leading(proposal.rows)[: asked.top]
+def _table(proposal: Proposal, top: int) -> Section:
+    shown = leading(proposal.rows)[:top]
     formats = {(cache_name(row), row.config.precision.weights_name) for row in proposal.rows}
     several = [len({each[i] for each in formats}) > 1 for i in (0, 1)]
     heads = ["GPUs", "split"]
     heads += [head for head, named in zip(("cache", "weights"), several, strict=True) if named]
-    heads += ["users", "range", "free", "binds"]
-    heads += ["a token"] if any(row.load for row in shown) else ["context"]
+    heads += ["seqs", "range", "headroom", "limit"]
+    heads += ["TPOT"] if any(row.load for row in shown) else ["context"]
     heads += ["an hour"] if any(row.card.price is not None for row in shown) else []
     rows: list[tuple[Cell, ...]] = []
     for row in shown:
@@ -71,10 +75,10 @@ def _table(proposal: Proposal, asked: Asked) -> Section:
             if row.max_sequences_low == row.max_sequences_high or row.max_sequences_low is None
             else f"{row.max_sequences_low:,}-{row.max_sequences_high:,}"
         )
-        cells += [Count(row.max_sequences), spread, f"{100 * row.headroom:.0f} %", row.binding]
-        if "a token" in heads:
+        cells += [Count(row.max_sequences), spread, f"{100 * row.headroom:.0f} %", limited_by(row.binding)]
+        if "TPOT" in heads:
             seconds = None if row.load is None else row.load.seconds_per_token
-            cells.append("" if seconds is None else f"{1000 * seconds:.1f} ms")
+            cells.append("" if seconds is None else f"~{1000 * seconds:.1f} ms")
         else:
             cells.append(Count(row.fit.max_context))
         if "an hour" in heads:  # in whatever money the user's file has
@@ -91,9 +95,12 @@ def _said(proposal: Proposal) -> Iterator[tuple[Cell, ...]]:
     for change in proposal.changes:
         what, _, effect = change.words.partition(": ")
         yield what, effect
-    refused = sorted(proposal.refused, key=lambda each: (-each.memory, each.card))
+    refused = sorted(proposal.refused, key=lambda each: (-each.max_sequences, each.card))
     for each in refused[:_MOST_REFUSED]:
-        yield f"not {_number(each)}", f"{each.why} ({each.binding})" if each.binding not in each.why else each.why
+        yield (
+            f"not {_number(each)}",
+            f"{each.why} (limited by {limited_by(each.binding)})" if each.binding not in each.why else each.why,
+        )
     if len(refused) > _MOST_REFUSED:
         yield f"nor {many(len(refused) - _MOST_REFUSED, 'other card')}", "--json says why"
 
@@ -105,21 +112,23 @@ def _number(refused: Refused) -> str:
 def _memory(row: PlanRow) -> tuple[Section, list[Part]]:
     """Where one GPU's memory goes: each overhead with its range."""
     memory = row.fit.memory
-    found = [(f"left by utilization {memory.utilization}", memory.outside or 0, "")] if memory.outside else []
+    found = [(f"outside utilization {memory.utilization}", memory.outside or 0, "")] if memory.outside else []
     found.append(("weights", memory.weights or 0, ""))
     found += [(f"overhead: {line.name}", line.size.likely, _range(line.size)) for line in row.lines]
-    found += [("KV cache asked for", row.fit.kv_asked, ""), ("free", memory.kv_budget - row.fit.kv_asked, "")]
-    found.append(("in all", row.card.memory, ""))
+    found += [("KV cache asked for", row.fit.kv_asked, ""), ("headroom", memory.kv_budget - row.fit.kv_asked, "")]
+    found.append(("total", row.card.memory, ""))
     rows: list[tuple[Cell, ...]] = [(name, Bytes(amount), note) for name, amount, note in found]
-    return Section("memory of one GPU", ("", "", ""), rows), [Part(name, amount) for name, amount, _ in found]
+    return Section("memory of one GPU", ("", "", ""), rows, exact=False), [
+        Part(name, amount) for name, amount, _ in found
+    ]
 
 
 def _range(size: Estimate) -> str:
     return f"{size.low / 2**30:.2g} to {size.high / 2**30:.2g} GiB" if size.low < size.high else "as given"
 
 
-def _starts(row: PlanRow, proposal: Proposal, asked: Asked) -> Iterator[Section]:
-    found = asked.starts(row, start_of(row, proposal, asked))
+def _starts(row: PlanRow, answer: PlanAnswer) -> Iterator[Section]:
+    found = starts_of(answer)(row)
     rows: list[tuple[Cell, ...]] = [
         (
             f"{name} x {line.servers}" if line.servers > 1 and line.words else name,
@@ -138,25 +147,25 @@ def _verdict(proposal: Proposal) -> str:
         miss = nearest(proposal.refused)
         fixed = miss.gpus > question.most_gpus or all(each.fixed for each in proposal.refused)
         limit = "no plan" if fixed else f"no plan within {many(question.most_gpus, 'GPU')}"
-        return f"{limit}: nearest is {_number(miss)}, bound by {miss.binding}: {miss.why}"
+        return f"{limit}: nearest is {_number(miss)}, limited by {limited_by(miss.binding)}: {miss.why}"
     words = f"plan: {_name(best)}, {split_words(best)}" if best.gpus > 1 else f"plan: {_name(best)}"
     if best.max_sequences_low is None or best.max_sequences_low == best.max_sequences_high:
         return words
     low, high = best.max_sequences_low, best.max_sequences_high
-    return f"{words}; room for {low:,} to {high:,} sequences, as the overheads turn out"
+    return f"{words}; fits {low:,} to {high:,} sequences, depending on runtime overhead"
 
 
-def _notes(proposal: Proposal, asked: Asked) -> list[str]:
+def _notes(proposal: Proposal) -> list[str]:
     question, best = proposal.search.question, proposal.best
-    found = [] if best is None else ["users and context: the most that fit"]
+    found = [] if best is None else ["seqs and context: the most concurrent sequences and tokens that fit"]
     if best is not None:
         found.append(f"weights: {best.config.precision.whole.source}")
         if best.card.name:
             found.append(f"memory of {best.card.label}: {MEMORY_SOURCES[best.card.memory_source]}")
         if any(line.size.low < line.size.high for line in best.lines):
-            found.append("overheads are estimates, with what was seen beside them")
+            found.append("overheads are estimates, each with its observed range")
     if question.lengths is not None:
         found.append(question.lengths.words)
         found.append(f"{question.lengths.context:,.0f} tokens of a sequence on average over its time")
         found.append(f"attained: {question.attained}")
-    return found + list(asked.notes)
+    return found

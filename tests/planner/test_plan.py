@@ -168,7 +168,7 @@ def test_no_plan_exits_1_and_names_what_binds(cli: Run) -> None:
     done = cli("plan", "llama3.1-405b", "--gpu", "l4", "--max-gpus", "8")
     assert done.code == 1
     assert "no plan within 8 GPUs" in done.out
-    assert "bound by weights" in done.out
+    assert "limited by weights" in done.out
     assert cli("plan", "llama3.1-405b", "--gpu", "l4", "--max-gpus", "8", "-q").out == "null\n"
 
 
@@ -322,7 +322,7 @@ def test_compute_sinks_what_the_cache_would_hold(cli: Run) -> None:
         "plan", "llama3.1-8b", "--input", "2048/7303", "--output", "28/90", "--rate", "6", "--gpu", "1xa100-80gb"
     )
     assert done.code == 1
-    assert "bound by compute" in done.out
+    assert "limited by compute" in done.out
     assert "prompts" in done.out
 
 
@@ -392,8 +392,8 @@ def test_tp_stays_within_a_machine(cli: Run) -> None:
 
 def test_progress_is_seen_on_a_terminal_and_gone_after(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A long search tells on standard error how far it is, and takes the line away in the end."""
-    monkeypatch.setattr("kvcalc.cli.planning._QUIET_SECONDS", 0)
-    monkeypatch.setattr("kvcalc.cli.planning._TICK_SECONDS", 0)
+    monkeypatch.setattr("kvcalc.cli.plan._QUIET_SECONDS", 0)
+    monkeypatch.setattr("kvcalc.cli.plan._TICK_SECONDS", 0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     done = cli("plan", "llama3-8b", "--gpu", "h100,l4", "-q")
     assert "kvcalc: 1 of 10 searches" in done.err
@@ -455,7 +455,7 @@ def test_stages_that_are_not_equal_are_warned_of(cli: Run) -> None:
     assert found["best"]["weights_bytes_per_gpu"] == 12_827_272_728  # 141.1e9 / 11, rounded up
     more = 14_110_000_000 - 12_827_272_728  # 1,282,727,272 B = 1.195 GiB
     assert said == [
-        f"pp 11 does not divide the model's 80 layers: its fullest stage holds some {more / 2**30:.3f} GiB of weights more than counted"
+        f"pp 11 does not divide the model's 80 layers: its fullest stage has {more / 2**30:.3f} GiB more weights than assumed"
     ]
     even = plan(cli, "llama3-70b", "--users", "100", "--gpu", "l40s", "--pp", "16", "--tp", "1")
     assert not [warning for warning in even["warnings"] if "does not divide" in warning]
