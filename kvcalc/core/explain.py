@@ -9,7 +9,7 @@ from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Rec
 from kvcalc.core.overheads import Overhead
 from kvcalc.core.sharding import fullest_stage, rank_tokens
 from kvcalc.core.sizing import Size
-from kvcalc.core.units import format_bytes, many
+from kvcalc.core.units import ceil_div, format_bytes, many
 
 __all__ = ["Term", "cache_name", "terms"]
 
@@ -242,6 +242,8 @@ def _room(fit: Fit, sized: Size) -> list[Term]:
     found = []
     if room.vram is not None and room.weights is not None:
         sum_ = f"ceil({room.whole_weights:,} B / (tp {layout.tp} x pp {layout.pp}))"
+        if room.weights != ceil_div(room.whole_weights or 0, layout.tp * layout.pp):
+            sum_ = f"the parts of the fullest rank at tp {layout.tp} x pp {layout.pp}, some whole on each"
         found.append(Term("weights per GPU", sum_, room.weights, room.weights_source or ""))
         found += [
             Term(_overhead_name(line), _overhead_rule(line), line.size.likely, line.source) for line in room.overheads

@@ -9,7 +9,7 @@ from kvcalc.core.overheads import Overhead, beside, total
 from kvcalc.core.request import Request
 from kvcalc.core.sizing import Size
 from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div, format_bytes
-from kvcalc.core.weights import WeightBytes, Weights, weigh
+from kvcalc.core.weights import WeightBytes, WeightRange, Weights, fullest_rank, weigh
 from kvcalc.errors import KvcalcError
 
 __all__ = [
@@ -39,6 +39,8 @@ _MODEL: Binding = "model"
 class Budget(NamedTuple):
     """What one GPU offers: `vram` bytes, weights and overheads still to come off, or `kv_memory` for the cache alone.
 
+    `ep`: ranks that share the experts, where they are not those of tp.
+
     `card`: the one whose memory `vram` is, where it was named. `of_rest`: the share is of what weights and
     overhead leave, as TensorRT-LLM has it. `loaded`: what an engine packs `auto` weights into.
     """
@@ -51,6 +53,7 @@ class Budget(NamedTuple):
     card: Card | None = None
     of_free: bool = False
     loaded: DType | None = None
+    ep: int | None = None
 
     @property
     def overhead(self) -> int:
@@ -204,21 +207,25 @@ def kv_budget(vram: int, share: Fraction, weights: int, overhead: int, *, of_fre
 
 
 def memory_split(size: Size, budget: Budget) -> MemorySplit:
-    """budget for the cache = vram x utilization - weights / (tp x pp) - overhead, on each GPU."""
+    """budget for the cache = vram x utilization - weights of the fullest rank - overheads, on each GPU."""
     if budget.kv_memory is not None:
         return MemorySplit(budget.kv_memory)
-    layout = size.request.layout
-    whole = weigh(size.request.model, budget.weights, budget.loaded)
-    return split_memory(whole, layout.tp * layout.pp, budget)
+    model, layout = size.request.facts, size.request.layout
+    whole = weigh(model, budget.weights, budget.loaded)
+    rank = fullest_rank(model, budget.weights, whole, tp=layout.tp, pp=layout.pp, ep=budget.ep, loaded=budget.loaded)
+    return split_memory(whole, rank, budget)
 
 
-def split_memory(whole: WeightBytes, ways: int, budget: Budget) -> MemorySplit:
-    """The same for weights that are known, spread over `ways` GPUs."""
+def split_memory(whole: WeightBytes, rank: WeightRange, budget: Budget) -> MemorySplit:
+    """The same for weights that are known: of the whole model, and of the GPU that holds most of them."""
     if budget.vram is None:
         raise KvcalcError("--vram: expected a size, or --kv-memory instead")
     vram, share, size = budget.vram, budget.utilization or Fraction(1, 1), total(budget.overheads)
-    weights = ceil_div(whole.bytes, ways)
-    high, left, low = (kv_budget(vram, share, weights, overhead, of_free=budget.of_free) for overhead in size)
+    weights = rank.likely
+    low, left, high = (
+        kv_budget(vram, share, held, overhead, of_free=budget.of_free)
+        for held, overhead in ((rank.high, size.high), (weights, size.likely), (rank.low, size.low))
+    )
     beside_weights = (vram if budget.of_free else share.floor(vram)) - size.likely
     return MemorySplit(
         kv_budget=left,

@@ -25,6 +25,7 @@ __all__ = [
     "WeightRange",
     "Weights",
     "dtype_of",
+    "fullest_rank",
     "loaded_as_fp8",
     "parse",
     "rank_weights",
@@ -169,6 +170,34 @@ def _scaled(found: RankWeights, measured: int, counted: int) -> RankWeights:
     stages = tuple(WeightRange(*(ceil_div(stage.likely * measured, counted),) * 3) for stage in found.stages)
     roles = {role: size * measured // counted for role, size in found.roles.items()}
     return RankWeights(stages, "measured, divided as the parts are", estimated=False, roles=roles)
+
+
+# Published numbers of parameters are rounded to some four digits: what is nearer is no difference.
+_ROUNDED = 1000
+
+
+def fullest_rank(
+    model: Model,
+    weights: Weights,
+    whole: WeightBytes,
+    *,
+    tp: int = 1,
+    pp: int = 1,
+    ep: int | None = None,
+    loaded: DType | None = None,
+) -> WeightRange:
+    """Bytes on the GPU that holds most of the `whole`.
+
+    Of a size or a plain type that is asked for, an even share, as of a published model where its parts come to the same
+    up to rounding. Raises KvcalcError where neither a size nor a number of parameters is known.
+    """
+    even = ceil_div(whole.bytes, tp * pp)
+    evenly = WeightRange(even, even, even)
+    if weights == "none" or isinstance(weights, int | DType):
+        return evenly
+    parts = rank_weights(model, weights, tp=tp, pp=pp, ep=ep, loaded=loaded).fullest
+    rounded = parts.low == parts.high and abs(parts.likely - even) * _ROUNDED <= even
+    return evenly if rounded else parts
 
 
 class _Whole(NamedTuple):

@@ -8,8 +8,8 @@ from kvcalc.core.fitting import Fit, MemorySplit
 from kvcalc.core.overheads import as_stated
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout, place
-from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
-from kvcalc.core.weights import WeightBytes, Weights
+from kvcalc.core.units import MOST_TOKENS, Fraction
+from kvcalc.core.weights import WeightBytes, WeightRange, Weights, fullest_rank
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.beside import Beside, usually_beside
 from kvcalc.perf.roofline import Attained
@@ -70,6 +70,7 @@ class ParallelConfig(NamedTuple):
 
     replica_layout: ReplicaLayout
     precision: Precision
+    rank: WeightRange  # of the GPU that holds most
 
     @property
     def layout(self) -> Layout:
@@ -81,8 +82,8 @@ class ParallelConfig(NamedTuple):
 
     @property
     def weights(self) -> int:
-        """Bytes on one GPU."""
-        return ceil_div(self.precision.whole.bytes, self.ranks)
+        """Bytes on the GPU that holds most."""
+        return self.rank.likely
 
 
 class ReplicaMemory(Protocol):
@@ -161,7 +162,13 @@ class ExactBackend:
 
 def parallel_configs(precision: Precision, replica_layouts: Sequence[ReplicaLayout]) -> list[ParallelConfig]:
     """Every way to spread a replica in these formats, fewest GPUs first. A split of the context must save bytes."""
-    configs = [ParallelConfig(each, precision) for each in replica_layouts]
+    ranks: dict[tuple[int, int], WeightRange] = {}
+    for each in replica_layouts:
+        tp, pp = each.layout.tp, each.layout.pp
+        if (tp, pp) not in ranks:
+            facts = precision.request.facts
+            ranks[tp, pp] = fullest_rank(facts, precision.weights, precision.whole, tp=tp, pp=pp)
+    configs = [ParallelConfig(each, precision, ranks[each.layout.tp, each.layout.pp]) for each in replica_layouts]
     whole = {}
     for config in configs:
         if config.layout.dcp == 1:

@@ -211,7 +211,7 @@ class Search:
             users = max(users, ceil(load.concurrency * dp))
         request = config.precision.request._replace(context=self._tokens, batch=users, layout=found.layout)
         fit = self.backend.replica_memory(config, card).fit(
-            split_memory(config.precision.whole, config.ranks, budget), request
+            split_memory(config.precision.whole, config.rank, budget), request
         )
         max_sequences: dict[int, int | None] = {}
         for overhead in size:

@@ -17,7 +17,7 @@ from kvcalc.core.model import Model
 from kvcalc.core.request import ask
 from kvcalc.core.sharding import place
 from kvcalc.core.units import Fraction, ceil_div
-from kvcalc.core.weights import WeightBytes, weigh
+from kvcalc.core.weights import WeightRange, fullest_rank, weigh
 from kvcalc.engines.base import Question
 from kvcalc.engines.vllm.engine import ENGINE
 from kvcalc.launch.beside import beside_weights
@@ -107,13 +107,21 @@ def _answer(row: dict[str, Any]) -> Answer:
     memory = round(row["total_gib"] * GIB) if "total_gib" in row else card.memory
     lines = beside_weights(ENGINE, question, memory).lines
     budget = Budget(memory, utilization=Fraction.parse(row["utilization"], "utilization"), overheads=lines, card=card)
-    ways = request.layout.tp * request.layout.pp
-    logged = row.get("weights_gib")
+    layout, settings = request.layout, row.get("settings", {})
+    ep = layout.tp if settings.get("expert_parallel") else None
+    whole = weigh(model, "auto")
+    loaded = budget._replace(overheads=tuple(line for line in lines if line.name != "padded experts"))  # are printed
+    rank = fullest_rank(model, "auto", whole, tp=layout.tp, pp=layout.pp, ep=ep)
     return Answer(
         row,
-        None if logged is None else split_memory(WeightBytes(round(logged * GIB) * ways, "the log"), ways, budget),
-        split_memory(weigh(model, "auto"), ways, budget),
+        split_memory(whole, _exactly(row["weights_gib"]), loaded) if "weights_gib" in row else None,
+        split_memory(whole, rank, budget),
     )
+
+
+def _exactly(gib: float) -> WeightRange:
+    size = round(gib * GIB)
+    return WeightRange(size, size, size)
 
 
 def _model(row: dict[str, Any]) -> Model:

@@ -28,6 +28,7 @@ def memory(question: Question, vram: int) -> tuple[Overhead, ...]:
     run = profile_run(question, vram)
     found = [_unknown(question.request.model, vram)] if run is None else list(_measured(run))
     profile = question.version.profile
+    found += [] if run is None else _padding(run)
     found += _encoder(question, run)
     found += _libraries(question)
     found += _all_reduce(question, profile)
@@ -92,6 +93,24 @@ def _instead(run: ProfileRun) -> str:
     return f"{_fewer(run).batch.sequences:,} sequences instead of {run.batch.sequences:,} (--max-num-seqs)"
 
 
+# Of the bytes of 16-bit experts. Qwen3-VL-30B loads 79.29 GiB on an MI300X where its checkpoint has 58.2 (0.14, 0.16).
+_PADDED = (0.06, 0.39, 0.45)
+
+
+def _padding(run: ProfileRun) -> list[Overhead]:
+    """ROCm pads rows of 16-bit experts by 256 bytes (`_maybe_pad_weight`), and what was copied stays in pieces."""
+    dims, tp = run.dims, run.layout.tp
+    if not run.rocm or not dims.experts or run.packed or run.profile.kept not in ("all", "16-bit"):
+        return []
+    layers = dims.feed_forward.count("moe") if dims.feed_forward else len(run.model.layers)
+    inner = dims.expert_intermediate or dims.intermediate or dims.hidden
+    matrices = (3 if dims.gated else 2) * (dims.expert_hidden or dims.hidden) * inner
+    size = layers * dims.experts * matrices * run.width // tp // run.layout.pp
+    rule = f"39 % of the {format_bytes(size)} of 16-bit experts: rows padded, and what was copied"
+    source = f"vllm unquantized_fused_moe_method.py; size {_LOGS}"
+    return [Overhead("padded experts", Estimate(*(int(size * part) for part in _PADDED)), rule, source)]
+
+
 def _unknown(model: Model, vram: int) -> Overhead:
     """Where the vocabulary and the widths are not known: from the least to the most that was seen on such a card."""
     large = vram >= 70 * _GIB
@@ -118,7 +137,9 @@ def _encoder(question: Question, run: ProfileRun | None) -> list[Overhead]:
 
 
 # Hundredths of a GiB. NVIDIA: one GPU, and what each doubling of tp adds over NVLink and over PCI Express.
+# V0 on A100s with NVLink had up to 2.15 at tp 8.
 _CONTEXT, _SMALL_CONTEXT, _NVLINK, _PCIE = (10, 21, 35), (0, 6, 25), (10, 27, 40), (2, 6, 27)
+_NVLINK_V0 = (10, 27, 72)
 _ROCM: tuple[tuple[int, tuple[int, int, int]], ...] = ((1, (80, 120, 160)), (4, (110, 160, 220)), (8, (250, 350, 420)))
 
 
@@ -134,7 +155,8 @@ def _libraries(question: Question) -> list[Overhead]:
     ]
     if tp > 1:
         fast = card is None or (card.link or 0) > _FAST
-        step, way = (_NVLINK, "NVLink") if fast else (_PCIE, "PCI Express")
+        old = isinstance(question.version, Version) and question.version.profile.first
+        step, way = (_NVLINK_V0 if old else _NVLINK, "NVLink") if fast else (_PCIE, "PCI Express")
         size = _hundredths([round(part * log2(tp)) for part in step])
         rule = f"NCCL's buffers over {way}: {step[1] / 100:g} GiB x log2({tp})"
         lines.append(Overhead("communication", size, rule, _LOGS))

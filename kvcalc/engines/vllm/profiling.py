@@ -55,6 +55,12 @@ class ProfileRun(NamedTuple):
         return self._format in ("mxfp4", "nvfp4")
 
     @property
+    def packed(self) -> bool:
+        """Whether the checkpoint's matrices have fewer than 16 bits."""
+        stored = self.model.weights_dtype or self.model.dtype
+        return stored.block_bytes < 2 * stored.block
+
+    @property
     def _format(self) -> str:
         return (self.model.weights_dtype or self.model.dtype).name
 
