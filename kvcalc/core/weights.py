@@ -262,7 +262,13 @@ class _Stored:
 
     def ranks(self, tp: int, pp: int, ep: int) -> RankWeights:
         """What one GPU of each stage holds."""
-        stages = [self._stage(parts, tp, ep) for parts in self._by_stage(pp)]
+        made: dict[tuple[tuple[Part, int], ...], list[Counter[Role]]] = {}
+        stages = []
+        for parts in self._by_stage(pp):
+            key = tuple(parts.items())
+            if key not in made:
+                made[key] = self._stage(parts, tp, ep)
+            stages.append(made[key])
         ranges = tuple(self._range([sum(sizes.values()) for sizes in kinds]) for kinds in stages)
         fullest = max(range(pp), key=lambda stage: ranges[stage].likely)
         estimated = any(one.low != one.high for one in ranges)

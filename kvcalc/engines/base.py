@@ -224,7 +224,8 @@ class Engine(NamedTuple):
         model_of: The model that a command names, in the engine's words; None where it names none.
         most_sequences: What one instance can hold at once; None where nothing but memory limits it.
         utilization: The fraction of a GPU's memory that it uses by default, given the question and its bytes.
-        memory: What it takes on one GPU of so many bytes beside weights and cache, term by term.
+        memory: What it takes on one GPU of so many bytes beside weights and cache, term by term, whatever layer is
+            placed where.
         packed: KV formats of this engine alone, with the plain format whose elements they have. The name becomes the
             setting `packed`.
         named: Turns the engine's own name of a model, given the presets' names, into whatever MODEL may be.

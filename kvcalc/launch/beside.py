@@ -4,6 +4,7 @@ Every verb asks here, so that the same question has one answer.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from kvcalc.core.card import Card
@@ -54,7 +55,6 @@ def beside_weights(
 
 def usually_beside(
     request: Request,
-    placement: Placement,
     card: Card,
     *,
     overhead: int | None = None,
@@ -62,11 +62,15 @@ def usually_beside(
 ) -> Beside:
     """The same where no engine is asked about: by the newest version of the one that is usual on a named card."""
     engine = usual_engine(card)
-    question = Question(request, placement, engine.versions[-1], card=card)
+    nowhere = Placement((), request.layout)  # what is beside the cache asks for no layer's place
+    question = Question(request, nowhere, engine.versions[-1], card=card)
     return beside_weights(engine, question, card.memory, overhead=overhead, stated=stated, usual=True)
 
 
 def usual_engine(card: Card) -> Engine:
     """vLLM on servers and on NVIDIA's cards, llama.cpp on Apple's and on desktop cards of others."""
     server = card.vendor == "AMD" and card.name.startswith("mi")
-    return engine_called("vllm" if card.vendor in ("NVIDIA", "") or server else "llama.cpp")
+    return _called("vllm" if card.vendor in ("NVIDIA", "") or server else "llama.cpp")
+
+
+_called = lru_cache(engine_called)

@@ -7,7 +7,7 @@ from kvcalc.core.card import Card
 from kvcalc.core.fitting import Fit, MemorySplit
 from kvcalc.core.overheads import as_stated
 from kvcalc.core.request import Request
-from kvcalc.core.sharding import Layout, place
+from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, Fraction
 from kvcalc.core.weights import WeightBytes, WeightRange, Weights, fullest_rank
 from kvcalc.errors import KvcalcError
@@ -156,8 +156,7 @@ class ExactBackend:
             whole = {} if overhead is None else {"overhead": overhead}
             return Beside(tuple(as_stated(name, size) for name, size in (whole or stated).items()))
         request = config.precision.request._replace(batch=1, layout=config.layout)
-        placement = place(request.model, config.layout)
-        return usually_beside(request, placement, card, overhead=overhead, stated=stated)
+        return usually_beside(request, card, overhead=overhead, stated=stated)
 
 
 def parallel_configs(precision: Precision, replica_layouts: Sequence[ReplicaLayout]) -> list[ParallelConfig]:

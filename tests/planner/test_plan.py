@@ -227,7 +227,7 @@ def test_overheads_are_the_engines_own() -> None:
     """Without an engine, a named card's lines are those of vLLM's newest version; a size without a name has none."""
     model = loader.load("llama3.1-8b")
     asked = request.ask(model)
-    found = usually_beside(asked, place(model, asked.layout), H100)
+    found = usually_beside(asked, H100)
     assert (found.engine, found.usual) == ("vllm 0.33.0", True)
     assert [line.name for line in found.lines if line.inside] == ["activations", "penalties", "runtime", "graphs"]
     assert found.lines == engine_called("vllm").memory(

@@ -51,7 +51,7 @@ def offload_of(settings: Mapping[str, object], devices: int) -> Offload:
     """The flags as they were read, for so many devices where -ts does not say how many."""
     shares = settings.get("shares")
     layers, experts, main = (settings.get(name) for name in ("gpu_layers", "cpu_experts", "main_gpu"))
-    overrides = settings.get("tensor_buffers", ())
+    overrides = settings.get("tensor_buffers") or ()
     assert isinstance(overrides, tuple)
     return Offload(
         layers if isinstance(layers, int) and layers >= 0 else _ALL,

@@ -220,7 +220,9 @@ def _partition(text: str, what: str) -> tuple[int, ...]:
     return tuple(parse_integer(number, what) for number in text.split(","))
 
 
-def _switch(key: str, name: str, *, off: bool = False, env: tuple[str, ...] = ()) -> tuple[Flag, Flag]:
+def _switch(
+    key: str, name: str, *, off: bool = False, env: tuple[str, ...] = (), apart: bool = False
+) -> tuple[Flag, Flag]:
     """A switch and its `--no-` form, and of --enable-x also --disable-x (`EnableDisableAction`).
 
     `off`: the switch turns `key` off; `env` are variables that turn it on.
@@ -229,8 +231,8 @@ def _switch(key: str, name: str, *, off: bool = False, env: tuple[str, ...] = ()
     other = {"enable": f"disable-{rest}", "disable": f"enable-{rest}"}.get(verb)
     against = (f"--no-{name}", *((f"--{other}",) if other else ()))
     return (
-        Flag(key, (f"--{name}",), constant=not off, env=() if off else env),
-        Flag(key, against, constant=off, env=env if off else ()),
+        Flag(key, (f"--{name}",), constant=not off, env=() if off else env, apart=apart),
+        Flag(key, against, constant=off, env=env if off else (), apart=apart),
     )
 
 
@@ -271,17 +273,17 @@ FLAGS = Flags(
         Flag("prefill_context", ("--prefill-context-parallel-size", "-pcp"), parse_integer),
         Flag("partition", (), _partition, env=("VLLM_PP_LAYER_PARTITION",)),
         Flag("replay", ("--use-replayssm",)),
-        Flag("performance_mode", ("--performance-mode",), word),
-        Flag("optimization", ("--optimization-level", "-O"), word),
-        Flag("optimization", ("-O0",), constant="0"),
-        Flag("compilation", ("--compilation-config", "-cc"), _compilation, fields=True),
-        Flag("images", ("--limit-mm-per-prompt",), _limits, fields=True),
-        Flag("count_graphs", (), _counted, env=("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",)),
-        *_switch("enforce_eager", "enforce-eager"),
-        *_switch("language_model_only", "language-model-only"),
-        *_switch("skip_mm_profiling", "skip-mm-profiling"),
-        *_switch("enable_chunked_prefill", "enable-chunked-prefill"),
-        *_switch("expert_parallel", "enable-expert-parallel"),
+        Flag("performance_mode", ("--performance-mode",), word, apart=True),
+        Flag("optimization", ("--optimization-level", "-O"), word, apart=True),
+        Flag("optimization", ("-O0",), constant="0", apart=True),
+        Flag("compilation", ("--compilation-config", "-cc"), _compilation, fields=True, apart=True),
+        Flag("images", ("--limit-mm-per-prompt",), _limits, fields=True, apart=True),
+        Flag("count_graphs", (), _counted, env=("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",), apart=True),
+        *_switch("enforce_eager", "enforce-eager", apart=True),
+        *_switch("language_model_only", "language-model-only", apart=True),
+        *_switch("skip_mm_profiling", "skip-mm-profiling", apart=True),
+        *_switch("enable_chunked_prefill", "enable-chunked-prefill", apart=True),
+        *_switch("expert_parallel", "enable-expert-parallel", apart=True),
         Flag("expert_parallel", ("-ep",)),
         *_switch("async_scheduling", "async-scheduling"),
         *_switch("enable_prefix_caching", "enable-prefix-caching"),
