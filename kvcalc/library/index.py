@@ -17,6 +17,7 @@ __all__ = [
     "entry_called",
     "find_converted",
     "find_hub_id",
+    "find_own_id",
     "folders",
     "has_ending",
     "in_configuration",
@@ -137,8 +138,12 @@ def nearest_hint(name: str) -> str:
 
 def find_hub_id(hub_id: str) -> Entry | None:
     """The preset that gives `hub_id` as its own; of a repository of converted weights, the preset of its name."""
-    found = next((entry for entry, ids in _with_id(hub_id) if hub_id.lower() in ids), None)
-    return found if found is not None else find_converted(hub_id)
+    return find_own_id(hub_id) or find_converted(hub_id)
+
+
+def find_own_id(hub_id: str) -> Entry | None:
+    """The preset that gives `hub_id` as its own."""
+    return next((entry for entry, ids in _with_id(hub_id) if hub_id.lower() in ids), None)
 
 
 def find_converted(name: str) -> Entry | None:

@@ -72,28 +72,33 @@ def _opened(source: str, *, assume_dense: bool) -> _Opened:
             return document.data, _as_named(_load_document(document, entry.name, (entry.path,)), entry, source)
         case ModelFile() as file:
             found = _described(file, assume_dense=assume_dense)
-            return found.preset, _load_mapping(found.preset, source, found.unweighed)
+            model = _load_mapping(found.preset, source, found.unweighed)
+            silent = file.hub_id is not None and model.weights_dtype is None and model.weights_bytes is None
+            return found.preset, _stored_as(model, file.hub_id or "", source) if silent else model
         case path:
             return _opened_text(read_bytes(path), path, (path,), assume_dense=assume_dense)
 
 
 def _as_named(model: Model, entry: Entry, source: str) -> Model:
     """The model in the format that the name it was asked for by states, where that name is not the preset's own."""
-    said = stated(source)
     own = squash(source) == squash(entry.name) or source.lower() in map(str.lower, model.ids)
-    if said is None or own:
-        return model
-    if said.unsized is not None:
+    return model if own else _stored_as(model, entry.name, source)
+
+
+def _stored_as(model: Model, called: str, source: str) -> Model:
+    """The model in the format that `source` states, if it states one."""
+    said = stated(source)
+    if said is not None and said.unsized is not None:
         text = f"{shown(source)}: the size of weights in {said.unsized} is not known"
-        raise KvcalcError(text, f"give the model, and the size of its files: {entry.name} --weights SIZE")
-    if said.format is None:
+        raise KvcalcError(text, f"give the model, and the size of its files: {called} --weights SIZE")
+    if said is None or said.format is None:
         return model
     dtype = weights.dtype_of(said.format)
     stored = None if dtype == model.dtype else dtype
     mix = "the publisher's own mix, of which the nearest is " if said.own else ""
     cache = f" and a cache in {said.kv_dtype}" if said.kv_dtype else ""
-    named = f"sized as {entry.name} with weights in {mix}{said.format}{cache}, which the name {shown(source)} states"
-    kv_dtype = None if said.kv_dtype is None else dtypes.KV[said.kv_dtype]
+    named = f"sized as {called} with weights in {mix}{said.format}{cache}, which the name {shown(source)} states"
+    kv_dtype = model.kv_dtype if said.kv_dtype is None else dtypes.KV[said.kv_dtype]
     return replace(model, weights_dtype=stored, weights_kept=(), weights_bytes=None, kv_dtype=kv_dtype, named=named)
 
 

@@ -9,7 +9,7 @@ from kvcalc.library.index import (
     Entry,
     entry_called,
     find_converted,
-    find_hub_id,
+    find_own_id,
     has_ending,
     is_path,
     nearest_hint,
@@ -48,10 +48,12 @@ def locate(source: str) -> Entry | ModelFile | str:
         raise missing(source)
     if "/" not in model.id:  # the oldest models of the hub have no owner
         return entry_called(model.id)
-    entry = find_hub_id(model.id)
+    own = find_own_id(model.id)
+    entry = own or find_converted(model.id)
     if entry is not None and model.revision is None:
-        # `@main` asks for the published file, where the cache has it; a page's address has it only by the way.
-        stored = hub.cached_config(model) if source.endswith("@main") else None
+        # `@main` asks for the published file, where the cache has it; a page's address has it only by the way. What a
+        # name says of converted weights counts less than their own file.
+        stored = hub.cached_config(model) if source.endswith("@main") or own is None else None
         return entry if stored is None else ModelFile(stored, model.id, "main")
     same = None if entry is None else f"without a revision it is the preset {entry.name}"
     return ModelFile(hub.config_path(model, same or nearest_hint(model.id.split("/")[1])), *model)

@@ -128,6 +128,15 @@ def test_notes_are_well_punctuated(source: str, form: str, capsys: pytest.Captur
     assert [wrong for wrong in ("..", ";;", ".;", ". ;", "; ;", ". .") if wrong in out] == []
 
 
+def test_a_file_type_behind_a_hub_id() -> None:
+    """The model of a repository is sized in the type of file that was asked for, not in 16 bits."""
+    model = loader.load("hf.co/own/model-1:Q4_K_M")
+    assert model.name == "model-1"
+    assert model.weights_dtype is not None
+    assert model.weights_dtype.name == "q4_k_m"
+    assert loader.load("own/model-1").weights_dtype is None
+
+
 def test_a_named_revision_stands_in_the_source() -> None:
     """Which revision was read is told; the main one is told as before, and a preset comes before it."""
     sources = {source: loader.load(source).source for source in ("own/model-1", "own/model-1@v1", SNAPSHOT)}
@@ -187,7 +196,6 @@ NOWHERE = [
     (f"{PAGE}/tree/..%2F..%2Fx", "expected the page of a model", "org/name"),
     ("https://huggingface.co/datasets/own/data", "expected the page of a model", "org/name"),
     ("https://huggingface.co/", "expected the page of a model", "org/name"),
-    ("hf.co/own/model-1:Q4_K_M", "expected the page of a model", "org/name"),
     ("https://example.com/config.json", "expected a path, or the address of a model on huggingface.co", "download"),
     ("file:///config.json", "expected a path", "give its path"),
     (f"https://huggingface.co/own/{'a' * 5000}", "expected the page of a model", ""),

@@ -41,9 +41,8 @@ def test_formats_in_names(name: str, preset: str, weights: str) -> None:
     assert weights in model.named
     plain = loader.load(preset)
     assert model.layers == plain.layers
-    assert rank_weights(model, "auto").fullest.likely < 0.62 * rank_weights(
-        plain, "bf16" and "auto"
-    ).fullest.likely or (plain.weights_dtype is not None)
+    if plain.weights_dtype is None:  # 16 bits
+        assert rank_weights(model, "auto").fullest.likely < 0.62 * rank_weights(plain, "auto").fullest.likely
     assert weigh(model, "auto").rough
 
 
