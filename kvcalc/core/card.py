@@ -16,12 +16,24 @@ MEMORY_SOURCES = {
 
 
 class Card(NamedTuple):
-    """One device. `memory` is what the runtime reports, in bytes; `capability` is CUDA's, None for other makers' cards.
+    """One accelerator as its runtime reports it, and not as it is sold: an H100 of 80 GB reports 79.18 GiB.
 
-    Not the marketing size: an H100 of 80 GB reports 79.18 GiB. `memory_source` is a key of MEMORY_SOURCES. Rates are
-    peaks, None where not published: `bandwidth` and `link` in bytes a second (`link` between devices of one machine, in
-    one direction), `flops16` and `flops8` in operations a second of dense matrices with 16-bit and with fp8 elements.
-    `machine` devices stand in one machine.
+    Rates are published peaks, None where none is published.
+
+    Attributes:
+        name: The word that users type: `h100-sxm`. "" for memory without a card.
+        label: The name for people: `H100 SXM`.
+        memory: Bytes of one device.
+        capability: CUDA's compute capability, by which engines choose kernels; None for other makers' cards.
+        vendor: `NVIDIA`, `AMD`, `Intel`, `Apple`; "" where it is not known.
+        bandwidth: Bytes a second between the device and its memory.
+        flops16: Operations a second of dense matrices with 16-bit elements.
+        flops8: The same with fp8 elements; None also where the card has no fp8.
+        bf16: Whether it computes in bf16.
+        link: Bytes a second between two devices of one machine, in one direction.
+        machine: Devices of one machine.
+        price: An hour's price from a user's own file; no price is shipped.
+        memory_source: Where `memory` comes from: a key of MEMORY_SOURCES.
     """
 
     name: str
@@ -35,7 +47,7 @@ class Card(NamedTuple):
     bf16: bool = True
     link: int | None = None
     machine: int = 8
-    price: float | None = None  # an hour, from a user's own file; none is shipped
+    price: float | None = None
     memory_source: str = "runtime"
 
     @property

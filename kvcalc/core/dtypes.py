@@ -9,7 +9,13 @@ __all__ = ["COMPUTE", "FP32", "KV", "WEIGHTS", "DType", "dtype_called", "packed_
 
 
 class DType(NamedTuple):
-    """A format: `block` elements share `block_bytes` bytes, scales included."""
+    """A format of elements in memory.
+
+    Attributes:
+        name: Our name of it, as `--kv-dtype` and `--weights` take it.
+        block: Elements that are stored together; 1 for plain widths.
+        block_bytes: Bytes of one block, its scales included.
+    """
 
     name: str
     block: int
@@ -67,7 +73,11 @@ _ENGINE_ONLY = ("fp8_ds_mla", "nvfp4_ds_mla", "int8_per_token_head", "int4_per_t
 
 
 def dtype_called(name: str, among: dict[str, DType], what: str, also: tuple[str, ...] = ()) -> DType:
-    """The format called `name`, in any case and by its usual other names. `also` are words to name in errors."""
+    """The format called `name`, in any case and by its usual other names.
+
+    `what` names the option in errors, and `also` are words to name there. Raises KvcalcError for a name that is not
+    `among` the formats.
+    """
     key = name.strip().lower()
     key = _ALIASES.get(key, key)
     if key in among:

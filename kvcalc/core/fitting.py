@@ -39,15 +39,22 @@ _MODEL: Binding = "model"
 class Budget(NamedTuple):
     """What one GPU offers: `vram` bytes, weights and overheads still to come off, or `kv_memory` for the cache alone.
 
-    `ep`: ranks that share the experts, where they are not those of tp.
-
-    `card`: the one whose memory `vram` is, where it was named. `of_rest`: the share is of what weights and
-    overhead leave, as TensorRT-LLM has it. `loaded`: what an engine packs `auto` weights into.
+    Attributes:
+        vram: Bytes of one GPU; None with `kv_memory`.
+        kv_memory: Bytes of one GPU for the cache alone.
+        utilization: The fraction of `vram` that is used; None for all of it, where neither the asker nor an engine
+            says.
+        weights: How the weights are counted.
+        overheads: What is on each GPU beside weights and cache, line by line.
+        card: The card whose memory `vram` is, where it was named.
+        of_free: The utilization is of what weights and overhead leave, as TensorRT-LLM has it.
+        loaded: What an engine packs `auto` weights into; None where it takes them as they are stored.
+        ep: Ranks that share the experts; None for those of tp.
     """
 
     vram: int | None = None
     kv_memory: int | None = None
-    utilization: Fraction | None = None  # of --vram; all of it where neither the asker nor an engine says
+    utilization: Fraction | None = None
     weights: Weights = "auto"
     overheads: tuple[Overhead, ...] = ()
     card: Card | None = None
@@ -62,30 +69,45 @@ class Budget(NamedTuple):
 
 
 class MemorySplit(NamedTuple):
-    """Where the memory of one GPU goes, in bytes: `vram` = `outside` + `weights` + `overhead` + `kv_budget`.
+    """Where the memory of one GPU goes: `vram` = `outside` + `weights` + `overhead` + `kv_budget`.
 
-    All but `kv_budget` are None where the budget was given as --kv-memory. `gpus_for_weights` is the least number of
-    such GPUs that hold the weights beside the overhead; None where no number does. `kv_budget` can be negative; it is
-    `kv_budget_low` and `kv_budget_high` where `overheads`, whose lines inside the share add up to `overhead`, take the
-    most and the least: None where they have no range.
+    All but `kv_budget` have their defaults where the budget was given as --kv-memory.
+
+    Attributes:
+        kv_budget: Bytes for the cache; below zero where weights and overhead take more than may be used.
+        vram: Bytes of the GPU.
+        utilization: The fraction of it that is used.
+        outside: Bytes that the utilization leaves out.
+        weights: Bytes of the weights on the GPU that holds most.
+        overhead: Bytes beside weights and cache: the lines of `overheads` that lie inside the share.
+        gpus_for_weights: The fewest such GPUs that hold the weights beside the overhead; None where no number does.
+        whole_weights: Bytes of the weights on all GPUs together.
+        weights_source: How the weights are known, in words.
+        card: The card whose memory it is, where it was named.
+        of_free: The utilization is of what weights and overhead leave.
+        rough_weights: The weights are estimated from a format that only a part of the checkpoint has.
+        overheads: What is beside weights and cache, line by line.
+        kv_budget_low: `kv_budget` where overheads and weights take the most; None where they have no range.
+        kv_budget_high: The same where they take the least.
+        weights_range: Bytes of all GPUs together, where files of a format differ.
     """
 
     kv_budget: int
     vram: int | None = None
     utilization: Fraction | None = None
-    outside: int | None = None  # what --utilization leaves out
+    outside: int | None = None
     weights: int | None = None
     overhead: int | None = None
     gpus_for_weights: int | None = None
-    whole_weights: int | None = None  # of all GPUs together
+    whole_weights: int | None = None
     weights_source: str | None = None
     card: Card | None = None
     of_free: bool = False
-    rough_weights: bool = False  # estimated from a format that only a part of the checkpoint has
+    rough_weights: bool = False
     overheads: tuple[Overhead, ...] = ()
     kv_budget_low: int | None = None
     kv_budget_high: int | None = None
-    weights_range: tuple[int, int] | None = None  # of all GPUs together, where files of a format differ
+    weights_range: tuple[int, int] | None = None
 
     @property
     def free(self) -> int:
@@ -99,9 +121,17 @@ class MemorySplit(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The answer. `max_batch` counts over all replicas; it and `capacity_tokens` are None where nothing limits them.
+    """What fits into a budget.
 
-    `binding` is what stops one more sequence, `context_binding` what stops one more token at the asked batch.
+    Attributes:
+        memory: Where the memory goes.
+        kv_asked: Bytes of the fullest GPU for what was asked.
+        max_batch: Sequences of the asked length over all replicas; None where nothing limits them.
+        max_context: Tokens of each sequence of the asked batch; None where nothing limits them.
+        capacity_tokens: Tokens over all replicas; None where nothing limits them.
+        fits: Whether what was asked fits.
+        binding: What stops one more sequence.
+        context_binding: What stops one more token at the asked batch.
     """
 
     memory: MemorySplit
@@ -115,11 +145,15 @@ class Fit(NamedTuple):
 
 
 class Allocator(NamedTuple):
-    """How an engine fills one GPU. `needed` bytes are there for what was asked.
+    """How the exact size or an engine fills one GPU.
 
-    `holds` takes sequences on one replica, tokens in each and a budget, and never turns true again as the first two
-    grow. `most_sequences` is what one instance takes, `most_tokens` what each of them may have. `capacity` is the
-    engine's own count of tokens for a budget.
+    Attributes:
+        needed: Bytes that must be there for what was asked.
+        holds: Whether sequences on one replica, tokens in each and a budget in bytes go together; once false, it never
+            turns true again as the first two grow.
+        most_sequences: Sequences that one instance takes; None where only memory limits them.
+        capacity: The engine's own count of tokens for a budget in bytes; None for one in proportion to what was asked.
+        most_tokens: Tokens that each sequence may have; None where only the model limits them.
     """
 
     needed: int
@@ -132,7 +166,7 @@ class Allocator(NamedTuple):
 def fit(size: Size, budget: Budget, engine: Allocator | None = None) -> Fit:
     """Fit the sized cache into a budget: the fullest GPU decides. With an `engine`, what that reserves is fitted.
 
-    Raises KvcalcError where the weights are unknown.
+    Raises KvcalcError where the weights are not known.
     """
     request = size.request
     each = size.rank_bytes(request.context) if engine is None else None
@@ -140,7 +174,7 @@ def fit(size: Size, budget: Budget, engine: Allocator | None = None) -> Fit:
 
 
 def fill(memory: MemorySplit, request: Request, allocator: Allocator, each: int | None = None) -> Fit:
-    """What a room holds of what was asked. `each`: bytes of one sequence, where all take the same."""
+    """What a memory split holds of what was asked. `each`: bytes of one sequence, where all take the same."""
     dp, local_batch = request.layout.dp, request.sequences_per_replica
     most, context_binding = longest_context(memory, allocator, request)
     if each is not None:
@@ -207,7 +241,10 @@ def kv_budget(vram: int, share: Fraction, weights: int, overhead: int, *, of_fre
 
 
 def memory_split(size: Size, budget: Budget) -> MemorySplit:
-    """budget for the cache = vram x utilization - weights of the fullest rank - overheads, on each GPU."""
+    """budget for the cache = vram x utilization - weights of the fullest rank - overheads, on each GPU.
+
+    Raises KvcalcError where the weights are not known.
+    """
     if budget.kv_memory is not None:
         return MemorySplit(budget.kv_memory)
     model, layout = size.request.facts, size.request.layout
@@ -217,7 +254,10 @@ def memory_split(size: Size, budget: Budget) -> MemorySplit:
 
 
 def split_memory(whole: WeightBytes, rank: WeightRange, budget: Budget) -> MemorySplit:
-    """The same for weights that are known: of the whole model, and of the GPU that holds most of them."""
+    """The same for weights that are known: of the whole model, and of the GPU that holds most of them.
+
+    Raises KvcalcError for a budget without `vram`.
+    """
     if budget.vram is None:
         raise KvcalcError("--vram: expected a size, or --kv-memory instead")
     vram, share, size = budget.vram, budget.utilization or Fraction(1, 1), total(budget.overheads)

@@ -51,7 +51,15 @@ class WeightRange(NamedTuple):
 
 
 class WeightBytes(NamedTuple):
-    """Bytes of a whole model and how they are known; `rough` where they are estimated, between `low` and `high`."""
+    """The weights of a whole model.
+
+    Attributes:
+        bytes: What all GPUs of a replica hold together.
+        source: How they are known, in words.
+        rough: They are estimated, between `low` and `high`.
+        low: The fewest bytes.
+        high: The most bytes.
+    """
 
     bytes: int
     source: str
@@ -78,7 +86,9 @@ class RankWeights(NamedTuple):
 
 
 def parse(text: str, what: str) -> Weights:
-    """`auto`, `none`, a size with its unit or the name of a format; `what` names the option in errors."""
+    """`auto`, `none`, a size with its unit or the name of a format. `what` names the option in errors. Raises
+    KvcalcError.
+    """
     match text.strip().lower():
         case "auto":
             return "auto"
@@ -102,6 +112,7 @@ def weigh(model: Model, weights: Weights, loaded: DType | None = None) -> Weight
     """The weights of the whole model: measured where the preset knows, else parameters x the storage dtype.
 
     A format of files is counted part by part. `loaded`: what the published weights are packed into as they are loaded.
+    Raises KvcalcError where the number of parameters is not known.
     """
     if weights == "none":
         return WeightBytes(0, "--weights none: not counted")

@@ -1,7 +1,7 @@
 """What an engine prints about its cache when it starts: the lines to look for, and what a check makes of them.
 
-A form lies beside its engine as `engines/_NAME_log.py` with a value FORM, which only a check imports. Text of a log is
-somebody else's: it becomes numbers and words of an engine's command line here, and nothing in it is ever opened or run.
+A form lies beside its engine as `engines/NAME/log.py` with a value FORM, which only a check imports. The text of a log
+is somebody else's: it becomes numbers and words of an engine's command line here, and nothing in it is ever run.
 """
 
 import re
@@ -35,7 +35,12 @@ _LONGEST_NUMBER = 24
 
 
 class Printed(NamedTuple):
-    """A number as it stands in a log: `value` counts units of the last of its `places`."""
+    """A number as it stands in a log.
+
+    Attributes:
+        value: It counts units of the last decimal: 1.25 is 125.
+        places: Decimals that were printed.
+    """
 
     value: int
     places: int = 0
@@ -55,7 +60,10 @@ class Printed(NamedTuple):
 
 
 def digits(text: str | None, places: int = 0) -> Printed | None:
-    """The number that `text` writes. It has at least `places` decimals, even where their zeros are not printed."""
+    """The number that `text` writes; None where it writes none.
+
+    It has at least `places` decimals, even where their zeros are not printed.
+    """
     if text is None:
         return None
     match = re.fullmatch(r"\s*(-?)([0-9,_]{1,32})(?:\.([0-9]{1,12}))?\s*", text, re.ASCII)
@@ -67,7 +75,7 @@ def digits(text: str | None, places: int = 0) -> Printed | None:
 
 
 def plain(text: str | None) -> int | None:
-    """The whole number that `text` writes."""
+    """The whole number that `text` writes; None where it writes none."""
     found = digits(text)
     return None if found is None or found.places else found.value
 
@@ -76,10 +84,14 @@ Kind = Literal["start", "fact", "count", "lasting"]
 
 
 class Line(NamedTuple):
-    """A line to look for: `mark` stands in each that `pattern` matches. Groups name what it says.
+    """A line to look for.
 
-    `keys` are looked for behind the match as `key=value` or `'key': value`. A `count` can be compared; a `start` behind
-    one belongs to another start of the engine. What is `lasting` holds for all starts behind it.
+    Attributes:
+        mark: A text that stands in each line that `pattern` matches, and in few others: it is looked for first.
+        pattern: What the line says. Its groups are named by what they mean.
+        kind: A `count` can be compared; a `start` behind one belongs to another start of the engine; what is `lasting`
+            holds for all starts behind it; a `fact` is everything else.
+        keys: Names that are looked for behind the match as `key=value` or `'key': value`.
     """
 
     mark: str
@@ -94,7 +106,14 @@ def line(mark: str, pattern: str, kind: Kind = "fact", keys: tuple[str, ...] = (
 
 
 class MatchedLine(NamedTuple):
-    """A line of a log that matched, with what it says. `stream` tells replicas apart, `rank` the workers of one."""
+    """A line of a log that matched.
+
+    Attributes:
+        number: Its number in the log, from 1.
+        says: What it says: texts by the names of groups and keys.
+        stream: The container or replica that it is from; "" where only one speaks.
+        rank: The worker of a replica that it is from; "" where only one speaks.
+    """
 
     number: int
     says: Mapping[str, str]
@@ -107,9 +126,13 @@ class MatchedLine(NamedTuple):
 
 
 class StartLog(NamedTuple):
-    """All that one start of an engine left in a log. `giga`: what a GB or GiB in it is taken for.
+    """All that one start of an engine left in a log.
 
-    `budget`: bytes that each GPU had for the cache, where somebody knows them better than the log.
+    Attributes:
+        engine: The engine that started.
+        found: Its lines, in order.
+        giga: Bytes that a GB or GiB in it is taken for.
+        budget: Bytes that each GPU had for the cache, where somebody knows them better than the log.
     """
 
     engine: Engine
@@ -127,11 +150,15 @@ class StartLog(NamedTuple):
 
 
 class LogFacts(NamedTuple):
-    """What a run's log says of the question: names for the model, best first, the version, words of a command line and
-    the variables in front of it.
+    """What a run's log says of the question.
 
-    `metadata` is that of a GGUF file, where the log lists it. `rules`: the version to go by where none is named, since
-    its lines look like these.
+    Attributes:
+        models: Names for the model, best first.
+        version: The engine's version; None where the log does not say it.
+        words: Words of a command line that would start the same.
+        env: Variables in front of that command line.
+        metadata: The metadata of a GGUF file, where the log lists it.
+        rules: The version whose rules hold where none is named, since its lines look like these.
     """
 
     models: tuple[str, ...] = ()
@@ -143,12 +170,24 @@ class LogFacts(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """A printed number and what it should be. `low` to `high` is what follows from other printed digits or is exact.
+    """A printed number and what it should be.
 
-    Both and `predicted` count bytes, tokens or hundredths: `scale` of them are one of the printed `unit`. None where
-    nothing is to be expected, with `why`. `ranked`: a rank that is not in the log may have decided on less. `excuse`:
-    why a number that differs is no contradiction. `implied`: another printed number leaves no choice in any model: that
-    they agree says nothing.
+    `low`, `predicted` and `high` count bytes, tokens or hundredths, of which `scale` are one of the printed `unit`;
+    they are None where nothing is to be expected.
+
+    Attributes:
+        number: The number of the line.
+        quantity: What is counted, by the names of `views.check`.
+        printed: The number as it stands in the log.
+        unit: The unit that is printed with it; "" for a count.
+        scale: Bytes, tokens or hundredths in one printed unit.
+        low: The least that follows from other printed digits, or is exact.
+        predicted: The number that is expected.
+        high: The most.
+        why: Why nothing is to be expected.
+        ranked: A rank that is not in the log may have decided on less.
+        excuse: Why a number that differs is no contradiction.
+        implied: Another printed number leaves no choice in any model, so that their agreement says nothing.
     """
 
     number: int
@@ -166,7 +205,13 @@ class Expected(NamedTuple):
 
 
 class Variation(NamedTuple):
-    """Another reading of the same log. `open`: nothing in the log speaks against it."""
+    """Another reading of the same log.
+
+    Attributes:
+        words: What is assumed, in words.
+        question: The question under that assumption.
+        open: Nothing in the log speaks against it.
+    """
 
     words: str
     question: Question
@@ -180,8 +225,13 @@ def _no_variations(question: Question, run: StartLog, version: str | None) -> It
 class LogForm(NamedTuple):
     """How one engine's start-up reads.
 
-    `claims`: whether a run of such lines is this engine's and no relative's. `pooled`: one pool for requests of any
-    length, so that the length need not be known.
+    Attributes:
+        lines: The lines to look for.
+        said: What a run's lines say of the question.
+        expect: The numbers that a run prints, each with what it should be. Raises KvcalcError as the engine does.
+        variations: Other readings of a run, given the version that was stated, if one was.
+        claims: Whether a run of such lines is this engine's and no relative's.
+        pooled: The engine has one pool for requests of any length, so that the length need not be known.
     """
 
     lines: tuple[Line, ...]
@@ -193,7 +243,12 @@ class LogForm(NamedTuple):
 
 
 class EngineLog(NamedTuple):
-    """An engine and how its start-up reads."""
+    """An engine and how its start-up reads.
+
+    Attributes:
+        engine: The engine.
+        form: The form of its log.
+    """
 
     engine: Engine
     form: LogForm
@@ -203,7 +258,7 @@ _VALUE = r"""['"]?\s*[=:]\s*(?:'([^']{0,300})'|"([^"]{0,300})"|([^\s,(){}\[\]]{1
 
 
 def key_values(text: str, keys: Sequence[str]) -> dict[str, str]:
-    """The first value of each key in a printed configuration; what is None or empty is left out."""
+    """The first value of each key in a printed configuration; a value that is None or empty is left out."""
     pattern = re.compile(rf"(?<![\w.-])({'|'.join(keys)}){_VALUE}")
     found: dict[str, str] = {}
     for match in pattern.finditer(text):

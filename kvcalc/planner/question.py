@@ -10,10 +10,10 @@ from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, Fraction
 from kvcalc.core.weights import WeightBytes, WeightRange, Weights, fullest_rank
-from kvcalc.errors import KvcalcError
 from kvcalc.launch.beside import Beside, usually_beside
 from kvcalc.perf.roofline import Attained
 from kvcalc.perf.workload import Lengths
+from kvcalc.planner.memo import Memo
 from kvcalc.planner.replica import ExactReplica, ReplicaLayout
 
 __all__ = [
@@ -66,11 +66,14 @@ class Precision(NamedTuple):
 
 
 class ParallelConfig(NamedTuple):
-    """A replica before it has a card: how it is spread, and in which formats."""
+    """A replica before it has a card: how it is spread, and in which formats.
+
+    `rank`: bytes of the weights on the GPU that holds most.
+    """
 
     replica_layout: ReplicaLayout
     precision: Precision
-    rank: WeightRange  # of the GPU that holds most
+    rank: WeightRange
 
     @property
     def layout(self) -> Layout:
@@ -126,25 +129,15 @@ class ExactBackend:
 
     def __init__(self, share: Fraction, shared_prefix: int = 0) -> None:
         self._share, self._prefix = share, shared_prefix
-        self._kept: dict[
-            int, tuple[ParallelConfig, ExactReplica | KvcalcError]
-        ] = {}  # by identity: hashing a model is slow
+        self._replicas = Memo[ExactReplica]()
 
     def replica_memory(self, config: ParallelConfig, card: Card) -> ExactReplica:  # noqa: ARG002 - one signature for all
-        if id(config) not in self._kept:
-            self._kept[id(config)] = config, self._made(config)
-        made = self._kept[id(config)][1]
-        if isinstance(made, KvcalcError):
-            raise made
-        return made
+        return self._replicas.get(config, (), lambda: self._replica(config))
 
-    def _made(self, config: ParallelConfig) -> ExactReplica | KvcalcError:
+    def _replica(self, config: ParallelConfig) -> ExactReplica:
         request = config.precision.request
         made = ExactReplica(config.replica_layout, request.widths, request.encoder_tokens, self._prefix)
-        try:
-            made.needed(1, 1)
-        except KvcalcError as error:  # a format whose blocks the rows do not fill
-            return error
+        made.needed(1, 1)  # raises for a format whose blocks the rows do not fill
         return made
 
     def share(self, config: ParallelConfig, card: Card) -> Fraction:  # noqa: ARG002 - one signature for all
@@ -195,7 +188,7 @@ def unsupported(card: Card, precision: Precision, backend: Backend) -> str | Non
     if not card.name:
         return None
     if backend.vendors and card.vendor and card.vendor not in backend.vendors:
-        return f"{backend.name} does not run on {card.label}, by what was read of it"
+        return f"{backend.name} is not known to run on {card.label}"
     able = card.capability or (0, 0)
     widths = precision.request.widths
     for what, name in (("cache", widths.k.name), ("cache", widths.v.name), ("weights", precision.weights_name)):

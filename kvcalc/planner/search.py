@@ -19,6 +19,7 @@ from kvcalc.perf.demand import demand_of, machine_of
 from kvcalc.perf.load import Load, Replica, replicas, serve
 from kvcalc.perf.roofline import Demand
 from kvcalc.perf.workload import Lengths, safe_batch
+from kvcalc.planner.memo import Memo
 from kvcalc.planner.question import Backend, Candidate, ParallelConfig, PlanQuestion, Precision, ReplicaMemory
 
 __all__ = ["Deployment", "PlanRow", "Search"]
@@ -83,8 +84,9 @@ class Search:
     def __init__(self, question: PlanQuestion, backend: Backend) -> None:
         self.question, self.backend = question, backend
         self.trouble: dict[tuple[str, str, str], str] = {}  # by card and formats
-        self._lines: dict[tuple[int, str, int], tuple[Overhead, ...]] = {}
-        self._demands: dict[int, Demand] = {}
+        self._lines = Memo[tuple[Overhead, ...]]()
+        self._demands = Memo[Demand]()
+        self._pools: dict[tuple[int, int], int] = {}  # by replica, which its backend keeps alive, and free bytes
 
     def cheapest(self, candidate: Candidate, configs: Sequence[ParallelConfig]) -> list[Deployment]:
         """Every way, of those in one choice of formats, that needs the fewest of a card; none where it cannot be."""
@@ -115,13 +117,10 @@ class Search:
 
     def lines(self, card: Card, config: ParallelConfig) -> tuple[Overhead, ...]:
         """What one GPU holds beside weights and cache."""
-        key = id(config), card.name, card.memory  # configurations live as long as the search
-        kept = self._lines.get(key)
-        if kept is None:
-            asked = self.question
-            kept = self.backend.beside(config, card, overhead=asked.overhead, stated=asked.stated).lines
-            self._lines[key] = kept
-        return kept
+        asked = self.question
+        return self._lines.get(
+            config, card, lambda: self.backend.beside(config, card, overhead=asked.overhead, stated=asked.stated).lines
+        )
 
     def free(self, card: Card, config: ParallelConfig, overhead: int | None = None) -> int:
         """Bytes for the cache on each GPU: with the likely overheads, or with others."""
@@ -140,10 +139,23 @@ class Search:
         if not memory.holds(1, question.context, free):
             return 0
         each, spread = _bytes(memory, question.lengths)
-        max_sequences = (
-            int(safe_batch(free - memory.shared(_mean(question.lengths)), each, spread)) if each else MOST_TOKENS
-        )
+        max_sequences = int(safe_batch(self._pool(memory, free), each, spread)) if each else MOST_TOKENS
         return min(max_sequences, memory.most_sequences or MOST_TOKENS)
+
+    def _pool(self, memory: ReplicaMemory, free: int) -> int:
+        """Bytes for what sequences of the mean length have of their own. Where an engine's pools do not fill together
+        (a null block, equal bytes for each window, slots of states), only those bytes that it can fill.
+        """
+        key = id(memory), free
+        if key not in self._pools:
+            tokens = self._tokens
+            each, pool = memory.each(tokens), free - memory.shared(tokens)
+            if memory.pooled and each and pool > 0:
+                by_bytes = min(pool // each, memory.most_sequences or MOST_TOKENS)
+                if not memory.holds(by_bytes, tokens, free):
+                    pool = each * memory.largest(tokens, free, by_bytes)
+            self._pools[key] = pool
+        return self._pools[key]
 
     def least(self, candidate: Candidate, config: ParallelConfig, most: int) -> int | None:
         """The fewest replicas, up to `most`, that do what is asked. Where their number is fixed, that one or none."""
@@ -173,17 +185,14 @@ class Search:
         memory, longest = self.backend.replica_memory(config, card), question.context
         each = memory.each if memory.pooled else lambda _: memory.each(longest)
         machine = machine_of(card, config.layout, eight_bit=precision.weights_name.startswith("fp8"))
-        server = Replica(free - memory.shared(_mean(question.lengths)), each, machine, self._demand(precision))
+        server = Replica(self._pool(memory, free), each, machine, self._demand(precision))
         return serve(server, question.lengths, rate=rate, users=users, attained=question.attained)
 
     def _demand(self, precision: Precision) -> Demand:
-        kept = self._demands.get(precision.whole.bytes)
-        if kept is None:
-            assert self.question.lengths is not None
-            request = precision.request
-            kept = demand_of(request.model, self.question.lengths, precision.whole.bytes, request.encoder_tokens)
-            self._demands[precision.whole.bytes] = kept
-        return kept
+        request, lengths = precision.request, self.question.lengths
+        assert lengths is not None
+        by = precision.whole.bytes, request.encoder_tokens
+        return self._demands.get(request.model, by, lambda: demand_of(request.model, lengths, *by))
 
     def _found(self, candidate: Candidate, config: ParallelConfig, dp: int) -> Deployment:
         free, memory = self.free(candidate.card, config), self.backend.replica_memory(config, candidate.card)

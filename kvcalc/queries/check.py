@@ -66,7 +66,7 @@ def answer(stream: BinaryIO, file: str, question: CheckQuestion) -> CheckAnswer:
     name, _, version = (question.engine or "").partition("@")
     spoken = log_forms(name or None)
     if question.words and not name:
-        raise KvcalcError("--: expected --engine NAME, whose flags they are", "--engine vllm -- --block-size 64")
+        raise KvcalcError("--: expected --engine NAME, whose flags they are", "--engine NAME -- FLAGS")
     card = None if question.gpu is None else question.gpu.card
     wanted = LogQuestion(
         question.model,

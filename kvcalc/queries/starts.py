@@ -48,7 +48,7 @@ def starts_of(answer: PlanAnswer) -> Starts:
 def _of_named(answer: PlanAnswer, name: str, row: PlanRow) -> Mapping[str, StartCommand]:
     from kvcalc.launch.write import commands_for
 
-    written = commands_for(_start(answer, row)).get(name)  # a library such as transformers is no server to start
+    written = commands_for(_start(answer, row)).get(name)  # a library is no server to start
     return {} if written is None else {name: StartCommand(_joined(written), written.servers)}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kvcalc.core.model import kind
+from kvcalc.core.kinds import kind
 from kvcalc.core.request import Request, warnings
 from kvcalc.core.sizing import measure
 from kvcalc.core.units import many

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from kvcalc.core.model import Model, attention_class
+from kvcalc.core.kinds import attention_class
+from kvcalc.core.model import Model
 from kvcalc.grid.sweep import Grid, GridCell, Plane, longest
 from kvcalc.queries.grid import GridAnswer
 from kvcalc.views.document import Value, opening

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple, get_args
 
-from kvcalc.core.model import Kind, Model, Recurrent, RecurrentKind, attention_class, kind
+from kvcalc.core.kinds import attention_class, kind
+from kvcalc.core.model import Kind, Model, Recurrent, RecurrentKind
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import Size, measure, slope_and_fixed
 from kvcalc.core.units import format_count

@@ -1,9 +1,10 @@
 """The default verb's answer as values for JSON: the size, what fits, and what an engine reserves."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from kvcalc.core.formula import attention_tokens, has_state, recurrent_state
-from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared, kind
+from kvcalc.core.kinds import kind
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared
 from kvcalc.core.request import Request
 from kvcalc.core.sizing import CacheGroup, Size
 from kvcalc.queries.size import SizeAnswer
@@ -116,13 +117,9 @@ def _group(group: CacheGroup, request: Request) -> dict[str, Value]:
 
 def _cache_values(cache: Cache, request: Request) -> dict[str, Value]:
     match cache:
-        case Attention(reach=reach):
-            values: dict[str, Value] = {"kv_heads": cache.kv_heads, "k_dim": cache.k_dim, "v_dim": cache.v_dim}
-            if reach in ("sliding", "chunked"):
-                values["window"] = cache.span
-            if reach == "cross":
-                values["encoder_tokens"] = attention_tokens(cache, request.context, request.encoder_tokens)
-            return values
+        case Attention():
+            heads: dict[str, Value] = {"kv_heads": cache.kv_heads, "k_dim": cache.k_dim, "v_dim": cache.v_dim}
+            return heads | _pattern_values(cache, request)
         case Latent():
             return {"kv_heads": 1, "k_dim": cache.rank + cache.rope, "v_dim": 0, "rank": cache.rank, "rope": cache.rope}
         case Indexer():
@@ -140,6 +137,20 @@ def _cache_values(cache: Cache, request: Request) -> dict[str, Value]:
             }
         case Shared(of=of):
             return {"shares": kind(of)} | _cache_values(of, request)
+        case _:
+            assert_never(cache)
+
+
+def _pattern_values(cache: Attention, request: Request) -> dict[str, Value]:
+    match cache.pattern:
+        case "full":
+            return {}
+        case "sliding" | "chunked":
+            return {"window": cache.span}
+        case "cross":
+            return {"encoder_tokens": attention_tokens(cache, request.context, request.encoder_tokens)}
+        case _:
+            assert_never(cache.pattern)
 
 
 def _textbook(size: Size) -> Value:

@@ -1,5 +1,7 @@
 """The default verb's answer in sections: the sizes, the groups of caches, what fits, and the model in one line."""
 
+from typing import assert_never
+
 from kvcalc.core.card import MEMORY_SOURCES
 from kvcalc.core.explain import cache_name, terms
 from kvcalc.core.fitting import Fit
@@ -128,6 +130,8 @@ def _detail(group: CacheGroup, size: Size) -> str:
             return " + ".join(parts + ([f"convolution in {widths.conv.name}"] if state.columns else []))
         case Shared():
             return "nothing of its own"
+        case _:
+            assert_never(group.cache)
 
 
 def _memory(fit: Fit) -> list[Part]:

@@ -1,6 +1,7 @@
 """What a cache buys, as values for JSON and as words for people."""
 
-from kvcalc.core.model import Recurrent, attention_class
+from kvcalc.core.kinds import attention_class
+from kvcalc.core.model import Recurrent
 from kvcalc.core.sharding import Layout
 from kvcalc.core.sizing import Size
 from kvcalc.core.units import Units, format_bytes, format_count, many

@@ -12,7 +12,8 @@ import yaml
 from kvcalc.cli.group import VERBS
 from kvcalc.core import request
 from kvcalc.core.formula import recurrent_state
-from kvcalc.core.model import Attention, Indexer, Kind, Latent, Model, Recurrent, attention_class, kind
+from kvcalc.core.kinds import attention_class, kind
+from kvcalc.core.model import Attention, Indexer, Kind, Latent, Model, Recurrent
 from kvcalc.core.sizing import measure
 from kvcalc.library import loader
 from kvcalc.preset.canonical import canonical_text
@@ -118,8 +119,8 @@ def elements(model: Model) -> dict[str, int]:
     found = {"layers": len(model.layers), "unbounded": 0, "windowed": 0, "state": 0}
     for cache in model.caches():
         match cache:
-            case Attention(reach="full" | "sliding" | "chunked" as reach):
-                fate = "unbounded" if reach == "full" else "windowed"
+            case Attention(pattern="full" | "sliding" | "chunked" as pattern):
+                fate = "unbounded" if pattern == "full" else "windowed"
                 found[fate] += cache.kv_heads * (cache.k_dim + cache.v_dim)
             case Latent():
                 found["unbounded"] += cache.rank + cache.rope

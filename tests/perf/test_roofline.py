@@ -80,6 +80,13 @@ def test_stages_take_turns() -> None:
     assert whole.step(32) == pytest.approx(0.001 + (16.06e9 + 12.8e9) / 3350e9)
 
 
+def test_stages_share_the_sums() -> None:
+    """Half of the layers have half of the sums: 1.5 x 8,000 B at 1 MB/s are 12 ms of one stage, 6 ms of each of two."""
+    demand = Demand(weights=0, touched=0, token=0, attention=0, prompt=0, exchanged=8_000)
+    exchange = [clock(Machine(1, 1, link=1e6, tp=4, pp=pp), demand, PEAKS, 0, 0).exchange for pp in (1, 2)]
+    assert exchange == pytest.approx([0.012, 0.006])
+
+
 def test_experts_are_read_as_far_as_tokens_touch_them() -> None:
     """One token of Mixtral 8x7B (46.7e9 parameters, 12.9e9 active) reads 25.8 GB, and no batch more than 93.4 GB."""
     mixtral = Demand(weights=93.4e9, touched=25.8e9, token=25.8e9, attention=0, prompt=0, exchanged=0)

@@ -1,10 +1,13 @@
 """Replicas under load: the fleets of the planning notes, which a scheduler's simulation replayed."""
 
+import dataclasses
 from typing import NamedTuple
 
 import pytest
 
 from kvcalc.core.card import Card
+from kvcalc.core.dtypes import COMPUTE
+from kvcalc.core.model import Attention, Model
 from kvcalc.core.request import ask
 from kvcalc.core.sharding import Layout
 from kvcalc.core.sizing import measure
@@ -281,6 +284,22 @@ def test_what_llama_asks_for() -> None:
     assert 1 < exponential.variation < 1.2
 
 
+def test_what_other_models_ask_for() -> None:
+    """Sums between ranks are as wide as the widest layer's values, 8 heads of 64 beside 4: 2 sums x 2 layers x 512 bf16.
+    Parameters that are used twice are read once: no more weights are touched than there are.
+    """
+    narrow = Attention("full", heads=4, kv_heads=2, k_dim=64, v_dim=64)
+    model = Model(
+        name="M", layers=((narrow,), (narrow._replace(heads=8),)), dtype=COMPUTE["bf16"], parameters=100,
+        active_parameters=300,
+    )  # fmt: skip
+    demand = demand_of(model, lengths(Length(10), Length(2)), 1_000)
+    assert demand.exchanged == 2 * 2 * 512 * 2
+    assert (demand.touched, demand.token) == (1_000, 600)
+    half = dataclasses.replace(model, active_parameters=50)
+    assert demand_of(half, lengths(Length(10), Length(2)), 1_000).touched == 500
+
+
 def test_windows_stop_growing() -> None:
     """Where a sequence holds the same whatever its length (a state), the pool strays with the number of sequences
     alone: 100 of them, 2.33 x sqrt(100) more at times.
@@ -305,6 +324,40 @@ def test_what_is_read_counts_apart_from_what_is_held() -> None:
     # 200 x 1,259 x 131,072 B at 3,350 GB/s.
     spared = 0.9 * 200 * 1259 * TOKEN / 3350e9
     assert before.seconds_per_token - after.seconds_per_token == pytest.approx(spared)
+
+
+def test_a_pool_that_is_exactly_full_is_enough() -> None:
+    """Ten sequences of 1,000 bytes in 10,000, where no margin is asked for; eleven are too many."""
+    ten = Replica(10_000, lambda _: 1_000, Machine(3350e9, 989e12), LLAMA)
+    margins = Margins(mean=1, p99=10)
+    assert serve(ten, CONVERSATION, users=10, margins=margins).binding is None
+    assert serve(ten, CONVERSATION, users=11, margins=margins).binding == "kv"
+
+
+def test_a_wait_that_is_just_as_long_as_it_may_be() -> None:
+    """The margin is met by its own length, and not by any less."""
+    before = replayed(Fleet("a100", 2, overloaded=False))
+    assert before.wait_seconds is not None
+    for seconds, carried in ((before.wait_seconds, True), (before.wait_seconds * 0.999, False)):
+        found = replayed(Fleet("a100", 2, overloaded=False), margins=Margins(wait_seconds=seconds))
+        assert found.carried is carried
+
+
+def test_a_prompt_passes_every_stage() -> None:
+    """10^12 FLOPs at 10^12 a second: one second on one GPU, and on four stages a quarter on each, one after the other."""
+    demand = LLAMA._replace(prompt=10**12)
+    one, four = (
+        serve(
+            Replica(10**12, lambda _: 1, Machine(3350e9, 1e12, pp=pp), demand),
+            CONVERSATION,
+            rate=0.1,
+            attained=Attained(1, 1, 0),
+        )
+        for pp in (1, 4)
+    )
+    assert (one.prefill_seconds, four.prefill_seconds) == pytest.approx((1, 1))
+    # A GPU is busy with prompts for as long as its own stage takes.
+    assert (one.prefill_load, four.prefill_load) == pytest.approx((0.1, 0.025))
 
 
 def test_a_slow_link_is_named_too() -> None:

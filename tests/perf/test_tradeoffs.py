@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from kvcalc.core.dtypes import COMPUTE
-from kvcalc.core.model import Attention, Model
+from kvcalc.core.model import Attention, Model, Recurrent
 from kvcalc.core.request import ask
 from kvcalc.core.sharding import Layout
 from kvcalc.errors import KvcalcError
@@ -162,6 +162,14 @@ def test_sparse_attention_reads_what_it_chooses() -> None:
     model = loader.load("deepseek-v3.2")
     read = cache_reads(ask(model), Layout())
     assert sum(term.each * term.seen.at(100_000) for term in read) == 61 * (2_048 * 1_152 + 100_000 * 132)
+
+
+def test_a_state_is_read_and_written() -> None:
+    """64 channels that keep the last 3 inputs in bf16: 384 B, twice for each token, whatever its position."""
+    state = Recurrent("shortconv", conv=4, width=64)
+    model = Model(name="M", layers=((state,),), dtype=COMPUTE["bf16"], parameters=1)
+    (read,) = cache_reads(ask(model, context=10), Layout())
+    assert [read.each * read.seen.at(t) for t in (1, 10_000)] == [768, 768]
 
 
 def test_a_longer_text_takes_longer() -> None:

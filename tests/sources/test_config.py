@@ -41,9 +41,9 @@ def counted(model: Model) -> Counted:
     totals: Counter[str] = Counter()
     for cache in model.caches():
         match cache:
-            case Attention(reach="full"):
+            case Attention(pattern="full"):
                 totals["per_token"] += cache.kv_heads * (cache.k_dim + cache.v_dim)
-            case Attention(reach="sliding" | "chunked"):
+            case Attention(pattern="sliding" | "chunked"):
                 totals["windowed"] += cache.kv_heads * (cache.k_dim + cache.v_dim)
             case Latent():
                 totals["per_token"] += cache.rank + cache.rope

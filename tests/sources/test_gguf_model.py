@@ -10,6 +10,7 @@ from kvcalc.sources.gguf.families import FAMILIES, NO_CACHE
 from kvcalc.sources.gguf.header import LongArray
 from kvcalc.sources.gguf.model import preset_from_gguf
 
+from ..examples import examples
 from .gguf_models import (
     DSV4,
     EVERYTHING,
@@ -182,7 +183,7 @@ VALUES = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.sampled_from(sorted(FAMILIES)), st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5))
 def test_any_values_give_a_preset_that_loads_or_one_line(arch, changes):
     """Whatever the values, either a preset comes out that loads without a problem, or one line that names a key."""

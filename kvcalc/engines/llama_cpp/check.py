@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kvcalc.core.model import Attention, Latent, Recurrent
-from kvcalc.engines.base import Question, stage_caches
+from kvcalc.core.formula import kept
+from kvcalc.core.model import Latent, Recurrent
+from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp.caches import compressed_cells, keep
 from kvcalc.engines.llama_cpp.context import Context, context_of
 from kvcalc.engines.llama_cpp.versions import VERSIONS, Version
 from kvcalc.engines.log_form import MIB, Expected, MatchedLine, Printed, StartLog, Variation, plain
+from kvcalc.engines.stages import stage_caches
 
 __all__ = ["expect", "rows", "rules_of", "variations"]
 
@@ -30,8 +32,7 @@ def _pools(question: Question, context: Context) -> tuple[list[_Pool], _Pool | N
     """The caches with keys, and the one with states."""
     found: dict[str, tuple[int, tuple[int, ...]]] = {}
     for each in stage_caches(question):
-        kept = keep(each, context)
-        for name, sizes in kept.pools:
+        for name, sizes in keep(each, context).pools:
             layers, before = found.get(name, (0, (0,) * len(sizes)))
             found[name] = layers + each.copies, tuple(a + b for a, b in zip(before, sizes, strict=True))
     cells = {"swa": context.window[1], **{name: compressed_cells(context, 4)[1] for name in ("csa", "lid")}}
@@ -218,9 +219,9 @@ def variations(question: Question, run: StartLog, version: str | None) -> Iterat
 
 def _file(question: Question, run: StartLog) -> Iterator[Variation]:
     """Files that were converted before llama.cpp knew latents hold a model of many heads."""
-    kept, caches = question.version, question.request.model.distinct_caches
-    if isinstance(kept, Version) and kept.latent != "heads" and any(isinstance(c, Latent) for c in caches):
-        changed = question._replace(version=kept._replace(latent="heads"))
+    row, caches = question.version, question.request.model.distinct_caches
+    if isinstance(row, Version) and row.latent != "heads" and any(isinstance(c, Latent) for c in caches):
+        changed = question._replace(version=row._replace(latent="heads"))
         silent = run.last("key") is None  # its metadata would tell
         yield Variation("a file from before latents had keys of their own, every head kept", changed, open=silent)
 
@@ -232,7 +233,7 @@ def _announced(run: StartLog) -> bool:
 
 def _settings(question: Question, run: StartLog) -> Iterator[tuple[str, dict[str, object]]]:
     caches = question.request.model.distinct_caches
-    if any(isinstance(c, Attention) and c.reach in ("sliding", "chunked") for c in caches):
+    if any(map(kept, caches)):
         yield "windows at full length (--swa-full)", {"swa_full": True}
         if "n_ubatch" not in question.settings:
             for size in (64, 128, 256, 1024, 2048):

@@ -10,12 +10,13 @@ from typing import Any
 
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.core.dtypes import KV, dtype_called
-from kvcalc.core.model import Compressed, Latent, Model
+from kvcalc.core.kinds import one_vector
+from kvcalc.core.model import Model
 from kvcalc.core.units import parse_integer
-from kvcalc.engines.base import EngineOptions
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES
-from kvcalc.engines.llama_cpp.names import SWITCHES, WORDS
+from kvcalc.engines.llama_cpp.flag_names import SWITCHES, WORDS
 from kvcalc.engines.llama_cpp.versions import Version
+from kvcalc.engines.options import EngineOptions
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["FLAGS", "model_of", "options_of", "stored"]
@@ -204,7 +205,7 @@ _UNPACKED = ("F16", "BF16", "F32", "FP16")
 
 
 def stored(program: str, read: FlagValues, model: Model) -> str | None:  # noqa: ARG001 - one signature for all engines
-    """What a command runs, by its name: a file that packs the weights. None for one that was read, or packs nothing."""
+    """The file that a command names, in words, where it packs the weights; None where its tensors are counted."""
     values = _values(read)
     named = [str(values[key]) for key in ("file", *_NAMING) if values.get(key)]
     found = next((match[1].upper() for name in named if (match := _STORED.search(name))), "")
@@ -273,14 +274,14 @@ def _shares(values: Mapping[str, Any]) -> tuple[Fraction, ...] | None:
 def _types(values: Mapping[str, Any], model: Model) -> dict[str, object]:
     """-ctk and -ctv. Where one vector is key and value, llama_init_from_model wants the same for both."""
     types = {f"{part}_dtype": values[f"{part}_type"] for part in "kv" if f"{part}_type" in values}
-    one_vector = any(isinstance(cache, Latent | Compressed) for cache in model.distinct_caches)
-    if types and one_vector and len({types.get("k_dtype", "f16"), types.get("v_dtype", "f16")}) > 1:
+    single = any(map(one_vector, model.distinct_caches))
+    if types and single and len({types.get("k_dtype", "f16"), types.get("v_dtype", "f16")}) > 1:
         flag, name = ("-ctv", types["k_dtype"]) if types.get("k_dtype", "f16") != "f16" else ("-ctk", types["v_dtype"])
         raise KvcalcError(
             f"{flag}: one vector serves as key and value in {model.name}, so both have one type",
             f"give {flag} {name} as well",
         )
-    if types and one_vector:
+    if types and single:
         types = {"k_dtype": types.get("k_dtype", "f16"), "v_dtype": types.get("v_dtype", "f16")}
     return types
 

@@ -13,10 +13,12 @@ from kvcalc.core.overheads import Estimate, exactly
 from kvcalc.core.parts import Composition, Part, composition
 from kvcalc.core.sharding import place
 from kvcalc.core.units import ceil_div
-from kvcalc.engines.base import Device, Question, stage_caches
+from kvcalc.engines.allocation import Device
+from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp.buffers import Step, device_buffer, host_buffer, output_buffer, step_of
 from kvcalc.engines.llama_cpp.caches import keep
 from kvcalc.engines.llama_cpp.context import Context, context_of
+from kvcalc.engines.stages import stage_caches
 
 __all__ = ["Offload", "offload_of", "placed", "places"]
 
@@ -176,7 +178,7 @@ def _cache(question: Question, context: Context, offload: Offload, where: list[i
     model = question.request.model
     layout = question.request.layout._replace(tp=1, pp=len(model.layers))  # a stage for each layer
     staged = question._replace(
-        request=question.request._replace(layout=layout), placement=place(model, layout), groups=(), kept=None
+        request=question.request._replace(layout=layout), placement=place(model, layout), groups=(), found=None
     )
     held = [0] * (len(offload.shares) + 1)
     for each in stage_caches(staged):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kvcalc.commands.flags import Flag, Flags, FlagValues, word
 from kvcalc.core.model import Model
 from kvcalc.core.units import parse_integer
-from kvcalc.engines.base import EngineOptions
+from kvcalc.engines.options import EngineOptions
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["FLAGS", "Settings", "options_of", "settings", "stored"]

@@ -9,10 +9,10 @@ import re
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image
 from kvcalc.core.model import Model
 from kvcalc.core.units import parse_integer
-from kvcalc.engines.base import EngineOptions
 from kvcalc.engines.llama_cpp.archs import arch_of
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES
 from kvcalc.engines.ollama.versions import Version
+from kvcalc.engines.options import EngineOptions
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["FLAGS", "model_of", "options_of", "stored"]
@@ -70,7 +70,7 @@ _FULL = re.compile(r"(?:.*-)?(?:fp16|f16|bf16)", re.IGNORECASE)
 
 
 def stored(program: str, read: FlagValues, model: Model) -> str | None:
-    """What a command runs, by its tag: a file that packs the weights. None for one that was read, or packs nothing."""
+    """The file that a command names, in words, where it packs the weights; None where its tensors are counted."""
     tag = (model_of(program, read) or "").rpartition(":")[2]
     if model.gguf or _FULL.fullmatch(tag):
         return None
@@ -80,7 +80,7 @@ def stored(program: str, read: FlagValues, model: Model) -> str | None:
 
 def _by_memory(memory: int | None, version: Version, limit: int | None) -> dict[str, object]:
     """The default of num_ctx where the memory of all GPUs is known: server/routes.go, Serve."""
-    if memory is None or version.build is None:  # before 0.30 not read
+    if memory is None or version.build is None:  # before 0.30 its rule is not known
         return {}
     tokens = next(tokens for least, tokens in _CONTEXTS if memory >= least)
     return {"context": tokens if limit is None else min(tokens, limit)}

@@ -6,13 +6,10 @@ before 0.30 ml/device.go and runner/ollamarunner/runner.go of 0.11 to 0.24; logs
 
 from collections.abc import Iterator, Sequence
 
-from kvcalc.engines.base import Question
-from kvcalc.engines.llama_cpp import check as llama
 from kvcalc.engines.llama_cpp.log import LINES, flash_of, metadata_of
-from kvcalc.engines.log_form import GIB, MIB, Expected, LogFacts, LogForm, MatchedLine, StartLog, Variation, line, plain
-from kvcalc.engines.ollama.engine import server_question
-from kvcalc.engines.ollama.versions import VERSIONS, Version
-from kvcalc.errors import KvcalcError
+from kvcalc.engines.log_form import LogFacts, LogForm, MatchedLine, StartLog, line, plain
+from kvcalc.engines.ollama.check import expect, variations
+from kvcalc.engines.ollama.versions import VERSIONS
 
 __all__ = ["FORM"]
 
@@ -24,10 +21,6 @@ _OWN = (
     line("architecture=", r'architecture=\w+ file_type=\S+ name=(?P<name>[^\s"]{1,120}|"[^"]{1,120}")'),
     line('"kv cache"', r'device=(?P<own>\S{1,60}) size="(?P<own_size>[\d.]+) (?P<own_unit>[KMGT]iB)"', "count"),
 )  # fmt: skip
-_UNITS = {"KiB": 2**10, "MiB": MIB, "GiB": GIB, "TiB": 2**40}
-_OF_SERVER = ("cells", "kv_mib", "buffer_mib", "rs_mib", "rs_buffer_mib")
-
-
 _FLASH = {"true": "on", "Enabled": "on", "false": "off", "Disabled": "off"}
 
 
@@ -56,68 +49,8 @@ def _env(run: StartLog) -> Iterator[tuple[str, str]]:
             yield key, str(value)
 
 
-def _expect(question: Question, run: StartLog) -> Iterator[Expected]:
-    """What Ollama prints for each device, and what its llama-server prints."""
-    yield from _own(question, run)
-    if any(name in each.says for each in run.found for name in _OF_SERVER):
-        version = question.version
-        assert isinstance(version, Version)
-        build = version.build or llama.rows(run)[-1]  # one inside an older Ollama is known by its lines alone
-        yield from llama.expect(server_question(question._replace(version=version._replace(build=build))), run)
-
-
-def _own(question: Question, run: StartLog) -> Iterator[Expected]:
-    """Devices share the cache: what one holds follows from the whole and the others."""
-    groups: list[list[MatchedLine]] = []
-    for found in run.found:
-        if "own" not in found.says:
-            continue
-        if not groups or any(each.says["own"] == found.says["own"] for each in groups[-1]):
-            groups.append([])  # it is told again, once it is loaded
-        groups[-1].append(found)
-    if not groups:
-        return
-    try:
-        total, why = sum(charge.bytes for charge in run.engine.allocate(question).charges), ""
-    except KvcalcError as error:  # nothing to say of it, where the llama-server's lines may follow
-        total, why = None, error.message
-    for group in groups:
-        yield from _devices(group, total, why, run)
-
-
-def _devices(group: Sequence[MatchedLine], total: int | None, why: str, run: StartLog) -> Iterator[Expected]:
-    sizes = [
-        (found.number, printed, found.says["own_unit"], _UNITS[found.says["own_unit"]] * run.giga // GIB)
-        for found in group if (printed := found.get("own_size", 1)) is not None
-    ]  # fmt: skip
-    for i, (number, printed, unit, scale) in enumerate(sizes):
-        if total is None:
-            yield Expected(number, "kv", printed, unit, scale, why=why)
-            continue
-        others = [(each.whole(by), *each.bounds(by)) for _, each, _, by in (*sizes[:i], *sizes[i + 1 :])]
-        whole, low, high = (sum(other[k] for other in others) for k in range(3))
-        yield Expected(number, "kv", printed, unit, scale, max(total - high, 0), max(total - whole, 0), total - low)
-
-
-def _variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:
-    """Other versions, and what Ollama settles by the memory: its batch, and whether it drafts."""
-    for row in reversed(VERSIONS):
-        if row != question.version:
-            words = f"the rules of {'another time, ' if version else ''}ollama {row.name}"
-            yield Variation(words, question._replace(version=row), open=version is None)
-    for words, settings in (
-        *((f"num_batch {size}", {"num_batch": size}) for size in (256, 512, 1024, 2048) if not _batched(run)),
-        ("4 drafted tokens", {"drafted": 4}),
-    ):
-        yield Variation(words, question._replace(settings={**question.settings, **settings}), open=True)
-
-
-def _batched(run: StartLog) -> bool:
-    return bool(run.last("n_ubatch") or run.last("batch"))
-
-
 def _claims(found: Sequence[MatchedLine]) -> bool:
     return any("ollama" in each.says or "own" in each.says for each in found)
 
 
-FORM = LogForm((*LINES, *_OWN), _said, _expect, _variations, _claims, pooled=False)
+FORM = LogForm((*LINES, *_OWN), _said, expect, variations, _claims, pooled=False)

@@ -11,7 +11,7 @@ from kvcalc.commands.flags import Flag, Flags, FlagValues, read_flags, word
 from kvcalc.core.dtypes import COMPUTE, DType, dtype_called
 from kvcalc.core.model import Model, Recurrent, Shared
 from kvcalc.core.units import parse_integer
-from kvcalc.engines.base import EngineOptions
+from kvcalc.engines.options import EngineOptions
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["FLAGS", "GROUPED", "Settings", "model_of", "options_of"]
@@ -191,15 +191,15 @@ def _read(words: Sequence[str]) -> FlagValues:
 _REFUSED = {
     **dict.fromkeys(
         ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "guidance_scale"),
-        "what it keeps beside the cache was not read",
+        "what it keeps beside the cache is not known",
     ),
-    "use_mtp": "what its draft layers keep was not read",
+    "use_mtp": "what its draft layers keep is not known",
 }
 _NO_CONFIG = "DynamicCache()"
 
 
 def _check(values: Mapping[str, object]) -> None:
-    """Refuse what contradicts, what keeps nothing, and what keeps more in a way that was not read."""
+    """Refuse what contradicts, what keeps nothing, and what keeps more in a way that is not known."""
     refused = next((key for key in _REFUSED if values.get(key) not in (None, False)), None)
     if refused:
         raise KvcalcError(f"{refused}: {_REFUSED[refused]}", "leave it out")
@@ -218,12 +218,12 @@ def _check(values: Mapping[str, object]) -> None:
 def _check_implementation(implementation: object, past: object) -> None:
     if implementation in _OFFLOADED:
         raise KvcalcError(
-            f"cache_implementation: which layers of an {implementation} cache are on the GPU was not read",
+            f"cache_implementation: which layers of an {implementation} cache are on the GPU is not known",
             "dynamic or static: the same bytes, on the GPU and in the host's memory together",
         )
     if implementation == "paged":
         raise KvcalcError(
-            "cache_implementation: how many pages continuous batching takes was not read",
+            "cache_implementation: how many pages continuous batching takes is not known",
             "without --engine: the exact size",
         )
     if past is not None and past not in {_NO_CONFIG, "DynamicCache(config=model.config)"}:

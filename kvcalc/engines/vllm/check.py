@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kvcalc.core.model import Attention, Latent, Recurrent
-from kvcalc.engines.base import Allocation, Capacity, Question
+from kvcalc.engines.allocation import Allocation, Capacity
+from kvcalc.engines.base import Question
 from kvcalc.engines.log_form import GIB, Expected, MatchedLine, Printed, StartLog, plain
 from kvcalc.engines.vllm.settings import settings_of
 from kvcalc.engines.vllm.specs import state_page, token_bytes

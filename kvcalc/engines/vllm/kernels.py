@@ -6,7 +6,7 @@ Without a card, an H100 is assumed.
 
 from kvcalc.core.card import Card
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Recurrent
-from kvcalc.engines.base import Question
+from kvcalc.engines.base import Question, no_rule
 from kvcalc.errors import KvcalcError
 
 __all__ = ["LEAST_BLOCK", "first_block", "state_kernel"]
@@ -77,5 +77,7 @@ def state_kernel(state: Recurrent, question: Question) -> tuple[int, bool]:
             able = generation in (_HOPPER, _BLACKWELL, _SMALL_BLACKWELL) and state.head_dim == 128
             able = able and question.request.model.gguf == "kimi-k3"
             return 1, able and settings.get("kda_backend", "auto") in ("auto", "flashkda")
-        case _:
+        case "mamba1" | "shortconv" | "lightning":
             return 1, False
+        case _:
+            raise no_rule("vllm", state)

@@ -101,7 +101,7 @@ def _with_states(
         return settings
     token = token_bytes(attending[0], settings)
     if settings.skipped:  # a page that both formats fill (`_align_hybrid_block_size`)
-        raise KvcalcError("--kv-cache-dtype-skip-layers: its rule for models with states was not read", "leave it out")
+        raise KvcalcError("--kv-cache-dtype-skip-layers: its rule for models with states is not known", "leave it out")
     largest = max(state_page(state, settings) for state in states)
     latent = isinstance(attending[0], Latent)
     return settings._replace(block=hybrid_block(token, largest, settings, latent=latent, alignment=alignment))
@@ -124,7 +124,7 @@ def _with_skipped(settings: Settings, attending: list[Attention | Latent]) -> Se
     if own == plain:
         return settings
     if isinstance(first, Latent):
-        raise KvcalcError("--kv-cache-dtype-skip-layers: its rule for latents was not read", "leave it out")
+        raise KvcalcError("--kv-cache-dtype-skip-layers: its rule for latents is not known", "leave it out")
     step = max(settings.block, LEAST_BLOCK)
     block = max(settings.block, step * ceil_div(plain * LEAST_BLOCK, step * own))
     return settings._replace(block=block, shared_page=block * own)
@@ -212,7 +212,7 @@ def assumed(question: Question, version: Version, settings: Settings) -> tuple[s
     if question.card is None:
         facts.append(f"kernels of an H100 assumed, and {batched:,} batched tokens: --gpu names another card")
     elif question.card.capability is None:
-        facts.append(f"blocks as on cards of NVIDIA assumed, since kernels for {question.card.label} were not read")
+        facts.append(f"blocks as on cards of NVIDIA assumed, since kernels for {question.card.label} are not known")
     else:
         facts.append(f"kernels of {question.card.label}, {batched:,} batched tokens")
     if settings.in_flight and version.batches is None:

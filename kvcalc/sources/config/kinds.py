@@ -14,6 +14,7 @@ __all__ = [
     "SPELLINGS",
     "WINDOWS",
     "Kinds",
+    "agreed",
     "all_of",
     "as_flagged",
     "as_listed",
@@ -130,13 +131,18 @@ def as_listed(
                 laid = otherwise(config)
             found |= {key: laid for key in (*(beside or ()), config.laid_by) if key and config.data.get(key)}
         config.ignore(*(beside or ()))
-        (first, listed), *rest = found.items()
-        for key, words in rest:
-            if words != listed:
-                config.expected(f"the same layers as {first}", key)
-        return listed
+        return agreed(config, found)
 
     return kinds
+
+
+def agreed(config: Config, found: Mapping[str, list[str]]) -> list[str]:
+    """The layers that several keys state, each a word for each. Notes a fault where one differs from the first."""
+    (first, listed), *rest = found.items()
+    for key, words in rest:
+        if words != listed:
+            config.expected(f"the same layers as {first}", key)
+    return listed
 
 
 def spelt(config: Config, key: str, spellings: Mapping[str, str]) -> list[str]:

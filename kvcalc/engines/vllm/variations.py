@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
 
-from kvcalc.core.model import Attention, Indexer, Latent, Recurrent
+from kvcalc.core.formula import kept
+from kvcalc.core.kinds import encodes
+from kvcalc.core.model import Indexer, Latent, Recurrent
 from kvcalc.engines.base import Question
 from kvcalc.engines.log_form import StartLog, Variation
 from kvcalc.engines.vllm.versions import VERSIONS, Version
@@ -34,7 +36,7 @@ def variations(question: Question, run: StartLog, version: str | None) -> Iterat
 def _ways(question: Question, run: StartLog, version: str | None) -> list[Sequence[_Way]]:
     """What is not stated, with the values that it may have."""
     settings, caches = question.settings, question.request.model.distinct_caches
-    windows = any(isinstance(c, Attention) and c.reach in ("sliding", "chunked", "cross") for c in caches)
+    windows = any(kept(c) or encodes(c) for c in caches)
     latents = any(isinstance(c, Latent) for c in caches)
     sparse = any(isinstance(c, Indexer) and c.store for c in caches)
     states = [c.kind for c in caches if isinstance(c, Recurrent)]

@@ -31,7 +31,7 @@ class Habits(NamedTuple):
     note: str = ""
 
 
-# By the row of the versions (see `transformers.VERSIONS`) that first has them.
+# By the row of the versions (see `versions.VERSIONS`) that first has them.
 _TYPES = {
     "4.57.0": """
         apertus arcee aria_text bamba bart bigbird_pegasus biogpt bitnet blenderbot blenderbot-small bloom

@@ -9,10 +9,13 @@ from typing import NamedTuple
 
 from kvcalc.core.dtypes import KV, DType, row_bytes
 from kvcalc.core.explain import cache_name
+from kvcalc.core.formula import kept
 from kvcalc.core.model import Attention, Shared
 from kvcalc.core.units import ceil_div, many
-from kvcalc.engines.base import Allocation, Charge, Question, Rule, StageCaches, Step, stage_caches
+from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
+from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp.archs import arch_of
+from kvcalc.engines.stages import StageCaches, stage_caches
 from kvcalc.errors import KvcalcError
 
 __all__ = ["plan_of_its_own"]
@@ -77,11 +80,11 @@ def _charge(each: StageCaches, question: Question, arch: str, batch: int, k: DTy
     match each.cache:
         case Shared():
             return Charge(cache_name(each.cache), each.copies, 0, (), (), "nothing of its own", each.stage)
-        case Attention(reach="full" | "sliding" | "chunked") as cache:
+        case Attention(pattern="full" | "sliding" | "chunked") as cache:
             pass
         case _:
             raise KvcalcError(
-                f"ollama: how versions before 0.30 keep {cache_name(each.cache)} was not read",
+                f"ollama: how versions before 0.30 keep {cache_name(each.cache)} is not known",
                 "a later version, such as --engine ollama@0.33",
             )
     rows = [
@@ -102,13 +105,14 @@ def _charge(each: StageCaches, question: Question, arch: str, batch: int, k: DTy
 def _tokens(cache: Attention, question: Question, arch: str, batch: int) -> Iterator[tuple[Rule, int]]:
     """Tokens of all sequences that one cache has room for, rule by rule."""
     tokens, sequences = question.request.context, question.sequences
-    span = cache.span or tokens
+    window = kept(cache)
+    span = tokens if window is None else window
     room = sequences * min(tokens, span)
     yield _F16, room
-    if cache.span is not None:
+    if window is not None:
         if arch not in _WINDOWS and arch not in _WHOLE:
             raise KvcalcError(
-                f"ollama: how versions before 0.30 keep the windows of {arch} was not read",
+                f"ollama: how versions before 0.30 keep the windows of {arch} is not known",
                 "a later version, such as --engine ollama@0.33",
             )
         memory = max(span, _WINDOWS.get(arch, tokens))

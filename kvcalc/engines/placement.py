@@ -19,6 +19,6 @@ def restaged(question: Question, sizes: Sequence[int]) -> Question:
 
 
 def without_tp(question: Question, engine: str) -> None:
-    """Refuse to split heads where an engine's rule for it was not read."""
+    """Refuse to split heads where an engine's rule for it is not known."""
     if question.request.layout.tp > 1:
         raise KvcalcError(f"--tp: no rule for splitting the heads of a cache in {engine} is known", "use --pp or --dp")

@@ -11,8 +11,8 @@ from kvcalc.core.model import Cache, Compressed, Indexer, Model, Recurrent, Shar
 from kvcalc.core.request import Request
 from kvcalc.engines.base import Question
 from kvcalc.engines.transformers.flags import Settings
-from kvcalc.engines.transformers.quantised import Quantised, chunks_waiting, quantised_of
-from kvcalc.engines.transformers.types import Habits, habits_of
+from kvcalc.engines.transformers.model_types import Habits, habits_of
+from kvcalc.engines.transformers.quantized_cache import Quantised, chunks_waiting, quantised_of
 from kvcalc.engines.transformers.versions import Version
 from kvcalc.errors import KvcalcError
 
@@ -92,7 +92,7 @@ class Generation(NamedTuple):
 
 
 def run_of(question: Question) -> Generation:
-    """Raises KvcalcError where transformers has no such cache, or none whose rules were read."""
+    """Raises KvcalcError where transformers has no such cache, or its rule is not known."""
     request, version = question.request, cast("Version", question.version)
     settings = Settings()._replace(**question.settings)  # type: ignore[arg-type]  # the flags' parsers made them
     model = request.model
@@ -129,7 +129,7 @@ def _shares(model: Model) -> bool:
 
 
 def _dtype(request: Request, settings: Settings, quantised: Quantised | None) -> DType:
-    """The dtype that the model runs in, which is that of its caches. A checkpoint's declared KV format is not read."""
+    """The dtype that the model runs in, and so its caches. The KV format that a checkpoint declares is ignored."""
     if settings.dtype is not None:
         return settings.dtype
     k, v = (request.model.dtype if auto else own for own, auto in zip(request.widths[:2], request.auto, strict=True))

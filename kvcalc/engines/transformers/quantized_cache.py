@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from kvcalc.core.dtypes import DType, packed_bytes
 from kvcalc.core.explain import cache_name
+from kvcalc.core.formula import kept
 from kvcalc.core.model import Attention, Latent, Model
 from kvcalc.core.request import Request
 from kvcalc.core.units import ceil_div
@@ -67,7 +68,7 @@ def _check(model: Model, version: Version, settings: Settings, backend: str, bit
     if settings.cache_implementation not in {None, "quantized"} or settings.no_config:
         raise KvcalcError("--kv-dtype: this format is that of a QuantizedCache", "leave cache_implementation out")
     for cache in model.distinct_caches:
-        if not isinstance(cache, Latent) and not (isinstance(cache, Attention) and cache.reach == "full"):
+        if not isinstance(cache, Latent | Attention) or kept(cache) is not None:
             held = f"the {cache_name(cache)} of {model.name}"
             raise KvcalcError(f"cache_implementation: a QuantizedCache cannot hold {held}", "a KV dtype of 16 bits")
     if backend == "fp8" and not version.fp8:
@@ -78,7 +79,7 @@ def _check(model: Model, version: Version, settings: Settings, backend: str, bit
         raise KvcalcError("nbits: hqq fails with 3 bits along axis 1", "axis_key=0 axis_value=0, or other nbits")
     if settings.prefill_chunk_size and not version.whole_chunks and backend != "fp8":
         raise KvcalcError(
-            f"prefill_chunk_size: what a quantised cache keeps of chunks in transformers {version.name} was not read",
+            f"prefill_chunk_size: what a quantised cache keeps of chunks in transformers {version.name} is not known",
             "leave it out",
         )
 

@@ -1,4 +1,4 @@
-"""The model types of MLX-LM whose caches were read, and where one differs from what its caches suggest.
+"""The model types of MLX-LM whose caches are known, and where one differs from what its caches suggest.
 
 Each was run in mlx-lm 0.32.2 with a small configuration, and the shapes and types of its arrays compared.
 """
@@ -10,7 +10,7 @@ from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["EXACT", "Family", "family_of"]
 
-EXACT = "without --engine: the exact size"  # the way out of what was not read
+EXACT = "without --engine: the exact size"  # the way out of what is not known
 
 
 class Family(NamedTuple):
@@ -78,7 +78,7 @@ def family_of(model: Model) -> Family:
     family = _TYPES.get(model.model_type)
     if family is None:
         raise KvcalcError(
-            f"model_type: {shown(model.model_type)} is none of those whose caches in MLX-LM 0.32.2 were read",
+            f"model_type: {shown(model.model_type)} is none of those whose caches in MLX-LM 0.32.2 are known",
             EXACT,
         )
     return family
