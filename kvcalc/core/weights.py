@@ -199,14 +199,19 @@ def fullest_rank(
 ) -> WeightRange:
     """Bytes on the GPU that holds most of the `whole`.
 
-    Of a size or a plain type that is asked for, an even share, as of a published model where its parts come to the same
-    up to rounding. Raises KvcalcError where neither a size nor a number of parameters is known.
+    Of a size or a plain type that is asked for, an even share; a packed type has a range up to what its parts come to,
+    since tables and more may stay in 16 bits. Of a published model the parts, or an even share where they come to the
+    same up to rounding. Raises KvcalcError where neither a size nor a number of parameters is known.
     """
     even = ceil_div(whole.bytes, tp * pp)
     evenly = WeightRange(even, even, even)
-    if weights == "none" or isinstance(weights, int | DType):
+    if weights == "none" or isinstance(weights, int):
         return evenly
     parts = rank_weights(model, weights, tp=tp, pp=pp, ep=ep, loaded=loaded).fullest
+    if isinstance(weights, DType) or loaded is not None:
+        plain = loaded if loaded is not None else weights
+        packed = isinstance(plain, DType) and plain.block_bytes < 2 * plain.block
+        return WeightRange(min(even, parts.low), even, max(even, parts.high)) if packed else evenly
     rounded = parts.low == parts.high and abs(parts.likely - even) * _ROUNDED <= even
     return evenly if rounded else parts
 

@@ -97,7 +97,7 @@ class EngineReplica:
 class EngineBackend:
     """One version of an engine, with its own share of the memory unless `share` says another.
 
-    `bare`: what is beside weights and cache is stated, and does not grow.
+    `grows`: what is beside weights and cache is not stated, and grows with sequences and tokens as the engine has it.
     """
 
     def __init__(
@@ -108,9 +108,9 @@ class EngineBackend:
         share: Fraction | None = None,
         shared_prefix: int = 0,
         *,
-        bare: bool = False,
+        grows: bool = False,
     ) -> None:
-        self._grows = engine.grows and not bare
+        self._grows = engine.grows and grows
         self.engine, self.version = engine, version
         self.of_free, self.context_parallel = engine.of_free, engine.context_parallel
         self.name, self.vendors = engine.name, engine.vendors

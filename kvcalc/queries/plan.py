@@ -160,9 +160,9 @@ def _backend(question: DeploymentQuestion, engine: NamedEngine | None) -> Backen
     from kvcalc.planner.engine_fit import EngineBackend
 
     started = engine.started
-    bare = question.overhead is not None
+    grows = question.overhead is None
     return EngineBackend(
-        started.engine, started.version, engine.settings, question.utilization, question.shared_prefix, bare=bare
+        started.engine, started.version, engine.settings, question.utilization, question.shared_prefix, grows=grows
     )
 
 

@@ -5,9 +5,9 @@ ggml-alloc.c, ggml-backend.cpp (copies of inputs, offload), common.cpp (n_output
 0.3.36. Printed buffers of 2024 to 2026 agree: host and no flash attention to 0.1 MiB, the rest in a range.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
-from kvcalc.core.model import Attention, Compressed, Latent, Model
+from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Model, Recurrent, Shared
 from kvcalc.core.overheads import Estimate
 from kvcalc.engines.llama_cpp.context import Context
 
@@ -79,8 +79,10 @@ def _heads(model: Model) -> tuple[int, int]:
                 found.append((heads, k_dim))
             case Compressed(heads=heads, dim=dim):
                 found.append((heads, dim))
-            case _:
+            case Indexer() | Recurrent() | Shared():
                 pass
+            case _:
+                assert_never(cache)
     return max(found, key=lambda each: each[0] * each[1])
 
 
