@@ -45,9 +45,9 @@ class ClockWords(Words):
     link: Annotated[_Text, option("--link", metavar="LINK,...", panel="Hardware",
         help="How a cache comes back: pcie5, pcie4, nvme, 400gbit, 100gbit or a rate (25GB/s).")] = None  # fmt: skip
     bandwidth_share: Annotated[_Text, option("--bandwidth-share", metavar="F", panel="Hardware",
-        help="Share of peak bandwidth that is attained. Default: 0.8.")] = None  # fmt: skip
+        help="Share of peak bandwidth that is attained. Default: the card's.")] = None  # fmt: skip
     compute_share: Annotated[_Text, option("--compute-share", metavar="F", panel="Hardware",
-        help="Share of peak FLOP/s that is attained. Default: 0.45.")] = None  # fmt: skip
+        help="Share of peak FLOP/s that is attained. Default: the card's.")] = None  # fmt: skip
 
 
 class TradeoffWords(

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-__all__ = ["MEMORY_SOURCES", "Card"]
+__all__ = ["MEMORY_SOURCES", "Card", "Shares"]
 
 # Where a card's memory comes from, best first, and how an answer says so.
 MEMORY_SOURCES = {
@@ -13,6 +13,29 @@ MEMORY_SOURCES = {
     "unified-share": "the share of its unified memory for the GPU",
     "nominal-less-reserve": "estimated: its nominal GB less 0.6 GiB",
 }
+
+
+class Shares(NamedTuple):
+    """What of its published peaks a card attains in large operations; None where nobody measured it.
+
+    `bandwidth` and `link` are of the peaks of the same names, `flops16`, `flops8` and `flops4` of those of matrices
+    with such elements, `attention` of `flops16` too. `latency` are seconds before the ranks of tp have any sum,
+    `rank_latency` the same for each rank where they take turns on a bus; `crowded_link` is of `link` for four ranks and
+    more on one. `packed_bandwidth` and `packed_flops` (of `flops16`) are
+    llama.cpp's, whose own kernels unpack blocks of GGUF.
+    """
+
+    bandwidth: float | None = None
+    flops16: float | None = None
+    flops8: float | None = None
+    flops4: float | None = None
+    attention: float | None = None
+    link: float | None = None
+    latency: float | None = None
+    rank_latency: float | None = None
+    crowded_link: float | None = None
+    packed_bandwidth: float | None = None
+    packed_flops: float | None = None
 
 
 class Card(NamedTuple):
@@ -29,11 +52,13 @@ class Card(NamedTuple):
         bandwidth: Bytes a second between the device and its memory.
         flops16: Operations a second of dense matrices with 16-bit elements.
         flops8: The same with fp8 elements; None also where the card has no fp8.
+        flops4: The same with fp4 elements.
         bf16: Whether it computes in bf16.
         link: Bytes a second between two devices of one machine, in one direction.
         machine: Devices of one machine.
         price: An hour's price from a user's own file; no price is shipped.
         memory_source: Where `memory` comes from: a key of MEMORY_SOURCES.
+        shares: What of these peaks the card attains.
     """
 
     name: str
@@ -44,11 +69,13 @@ class Card(NamedTuple):
     bandwidth: int | None = None
     flops16: int | None = None
     flops8: int | None = None
+    flops4: int | None = None
     bf16: bool = True
     link: int | None = None
     machine: int = 8
     price: float | None = None
     memory_source: str = "runtime"
+    shares: Shares = Shares()
 
     @property
     def unified(self) -> bool:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from kvcalc.core.units import ceil_div
 from kvcalc.errors import KvcalcError, nearest, shown
 
-__all__ = ["COMPUTE", "FP32", "KV", "WEIGHTS", "DType", "dtype_called", "packed_bytes", "row_bytes"]
+__all__ = ["COMPUTE", "FP32", "GGUF", "KV", "WEIGHTS", "DType", "dtype_called", "packed_bytes", "row_bytes"]
 
 
 class DType(NamedTuple):
@@ -54,6 +54,8 @@ _GGML_WEIGHTS = tuple(
         ("iq4_xs", 136), ("tq1_0", 54), ("tq2_0", 66),
     )
 )  # fmt: skip
+
+GGUF = frozenset(d.name for d in (*_GGML_CACHE, *_GGML_WEIGHTS))  # blocks that llama.cpp's own kernels unpack
 
 KV = COMPUTE | {d.name: d for d in (*_COMMON, *_FP8, *_GGML_CACHE)}
 

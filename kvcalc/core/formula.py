@@ -69,6 +69,7 @@ class Rate(NamedTuple):
         return ceil_div(self.bytes, self.tokens)
 
     def times(self, count: int) -> "Rate":
+        """The rate of `count` equal caches."""
         return Rate(self.bytes * count, self.tokens)
 
 

@@ -221,7 +221,7 @@ class Model:
         index_topk: Of sparse attention: tokens or entries that are then looked at.
         draft: Layers that draft tokens, which some engines cache too.
         origin: The name or path under which it was found, which is no part of its identity.
-        named: What of it only the name tells that it was asked for by; no part of its identity.
+        named: What of it only the name tells that it was asked for by, such as a format; no part of its identity.
         unweighed: Why its file does not tell the weights; no part of its identity.
     """
 
@@ -243,6 +243,7 @@ class Model:
     active_parameters: int | None = None
     encoder_parameters: int | None = None  # of towers for images or sound, among `parameters`; None: there is none
     dimensions: Dimensions | None = field(default=None, repr=False)
+    dimensions_source: str | None = None  # where they and encoder_parameters were read; None: where the rest was
     weights_bytes: int | None = None
     max_context: int | None = None
     context: int | None = None

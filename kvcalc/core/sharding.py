@@ -39,6 +39,7 @@ class Layout(NamedTuple):
 
     @property
     def gpus(self) -> int:
+        """GPUs of all replicas."""
         return self.tp * self.pp * self.dp
 
 
@@ -75,7 +76,7 @@ def stage_of(index: int, count: int, stages: int) -> int:
 
 
 def place(model: Model, layout: Layout) -> Placement:
-    """Spread a model's layers. Raises KvcalcError where the layout does not map onto it."""
+    """Spread a model's layers. Raises KvcalcError where the layout does not map onto the model."""
     count = len(model.layers)
     if layout.tp % layout.dcp:
         raise KvcalcError(f"--dcp: {layout.dcp} does not divide --tp {layout.tp}", "dcp splits the ranks of tp")

@@ -98,6 +98,7 @@ class Size(NamedTuple):
 
     @property
     def bytes_per_token(self) -> int:
+        """Bytes that one more token adds at the asked context, rounded up once."""
         return self.slope.per_token
 
     def rank_bytes(self, tokens: int) -> int:

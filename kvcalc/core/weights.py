@@ -56,9 +56,9 @@ class WeightBytes(NamedTuple):
     Attributes:
         bytes: What all GPUs of a replica hold together.
         source: How they are known, in words.
-        rough: They are estimated, between `low` and `high`.
-        low: The fewest bytes.
-        high: The most bytes.
+        rough: They are estimated.
+        low: The least that such files have.
+        high: The most.
     """
 
     bytes: int

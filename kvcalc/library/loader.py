@@ -239,7 +239,9 @@ def _merged(chain: list[Document]) -> dict[object, object]:
     for document in reversed(chain):
         caches: Any = data.get("caches")
         # A base hands on its shape, not its identity: ids, source and trust are those of another model.
-        data = {key: value for key, value in data.items() if key not in _IDENTITY} | document.data
+        # Where its widths were read goes with them.
+        dropped = (*_IDENTITY, "dimensions_source") if "dimensions" in document.data else _IDENTITY
+        data = {key: value for key, value in data.items() if key not in dropped} | document.data
         own: Any = document.data.get("caches")
         if isinstance(caches, dict) and isinstance(own, dict):
             merged = {k: {**v, **own[k]} if isinstance(v, dict) and isinstance(own.get(k), dict) else v

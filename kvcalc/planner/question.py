@@ -11,7 +11,9 @@ from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, Fraction
 from kvcalc.core.weights import WeightBytes, WeightRange, Weights, fullest_rank
 from kvcalc.launch.beside import Beside, usually_beside
-from kvcalc.perf.roofline import Attained
+from kvcalc.perf.demand import Found
+from kvcalc.perf.latency import Targets
+from kvcalc.perf.machine import Attained
 from kvcalc.perf.workload import Lengths
 from kvcalc.planner.memo import Memo
 from kvcalc.planner.replica import ExactReplica, ReplicaLayout
@@ -32,13 +34,16 @@ __all__ = [
 class PlanQuestion(NamedTuple):
     """What is asked for. `users` sequences at once, of up to `context` tokens; with `lengths`, of lengths as they are.
 
-    `rate` are requests a second. `overhead` stands for all lines, `stated` for some. `across`: tp may span machines.
+    `rate` are requests a second, of whose prompts `found` stands in the cache, and `targets` what they are promised.
+    `overhead` stands for all lines, `stated` for some. `across`: tp may span machines.
     """
 
     context: int
     users: int = 1
     lengths: Lengths | None = None
     rate: float | None = None
+    found: Found = Found()
+    targets: Targets | None = None
     most_gpus: int = 64
     dp: int | None = None
     across: bool = False

@@ -6,7 +6,7 @@ integer arithmetic: the most sequences that a replica holds, hence the fewest re
 
 from collections.abc import Sequence
 from math import ceil
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.core.card import Card
 from kvcalc.core.fitting import Budget, Fit, kv_budget, split_memory
@@ -15,12 +15,18 @@ from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, ceil_div
 from kvcalc.errors import KvcalcError
-from kvcalc.perf.demand import demand_of, machine_of
+from kvcalc.perf.clock import Clock
+from kvcalc.perf.demand import Demand, Work, demand_of, work_of
 from kvcalc.perf.load import Load, Replica, replicas, serve
-from kvcalc.perf.roofline import Demand
+from kvcalc.perf.machine import machine_of, quantises
+from kvcalc.perf.pace import pace_for, pace_of
+from kvcalc.perf.reads import cache_reads
 from kvcalc.perf.workload import Lengths, safe_batch
 from kvcalc.planner.memo import Memo
 from kvcalc.planner.question import Backend, Candidate, ParallelConfig, PlanQuestion, Precision, ReplicaMemory
+
+if TYPE_CHECKING:
+    from kvcalc.core.formula import Widths
 
 __all__ = ["Deployment", "PlanRow", "Search"]
 
@@ -85,8 +91,11 @@ class Search:
         self.question, self.backend = question, backend
         self.trouble: dict[tuple[str, str, str], str] = {}  # by card and formats
         self._lines = Memo[tuple[Overhead, ...]]()
-        self._demands = Memo[Demand]()
         self._pools: dict[tuple[int, int], int] = {}  # by replica, which its backend keeps alive, and free bytes
+        self._demands: dict[tuple[int, str, bool], Demand] = {}
+        self._work: Work | None = None
+        self._reads: dict[tuple[Widths, Layout], float] = {}
+        self._clocks: dict[tuple[str, int, str, Layout], Clock] = {}
 
     def cheapest(self, candidate: Candidate, configs: Sequence[ParallelConfig]) -> list[Deployment]:
         """Every way, of those in one choice of formats, that needs the fewest of a card; none where it cannot be."""
@@ -174,25 +183,76 @@ class Search:
             if needed is not None and question.rate is not None:
                 carried = replicas(lambda rate: self.load(card, config, free, rate=rate), question.rate, most)
                 needed = None if carried is None else max(needed, carried)
+            elif needed is not None and question.targets is not None:
+                needed = self._quick_enough(card, config, free, needed, most)
         return needed if needed is None or fixed is None else fixed
+
+    def _quick_enough(self, card: Card, config: ParallelConfig, free: int, low: int, high: int) -> int | None:
+        """The fewest of `low` to `high` replicas on which the users meet the targets, or None."""
+
+        def met(dp: int) -> bool:
+            latency = self.load(card, config, free, users=ceil_div(self.question.users, dp)).latency
+            return self.question.targets is None or latency is None or latency.missed(self.question.targets) is None
+
+        if not met(high):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if met(middle) else (middle + 1, high)
+        return high
 
     def load(
         self, card: Card, config: ParallelConfig, free: int, *, rate: float | None = None, users: int | None = None
     ) -> Load:
         """One replica under its part of the load. Raises KvcalcError where a rate of the card is not known."""
-        question, precision = self.question, config.precision
+        question = self.question
         assert question.lengths is not None
         memory, longest = self.backend.replica_memory(config, card), question.context
         each = memory.each if memory.pooled else lambda _: memory.each(longest)
-        machine = machine_of(card, config.layout, eight_bit=precision.weights_name.startswith("fp8"))
-        server = Replica(self._pool(memory, free), each, machine, self._demand(precision))
-        return serve(server, question.lengths, rate=rate, users=users, attained=question.attained)
+        clock, read = self.clock(card, config), self._read(config)
+        if self._work is None:
+            self._work = work_of(clock.demand.flops, question.lengths, question.found)
+        return serve(
+            Replica(self._pool(memory, free), each, clock, self._work, read),
+            question.lengths,
+            rate=rate,
+            users=users,
+            targets=question.targets,
+            found=question.found,
+        )
 
-    def _demand(self, precision: Precision) -> Demand:
-        request, lengths = precision.request, self.question.lengths
-        assert lengths is not None
-        by = precision.whole.bytes, request.encoder_tokens
-        return self._demands.get(request.model, by, lambda: demand_of(request.model, lengths, *by))
+    def clock(self, card: Card, config: ParallelConfig) -> Clock:
+        """The clock of one replica. Raises KvcalcError where a rate of the card is not known."""
+        precision, facts = config.precision, config.precision.request.facts
+        name = precision.weights_name or (facts.weights_dtype or facts.dtype).name
+        pace = pace_of(self.backend.name) if self.backend.name else pace_for(name)
+        key = card.name, precision.whole.bytes, name, config.layout
+        kept = self._clocks.get(key)
+        if kept is None:
+            machine = machine_of(card, config.layout, name, pace, self.question.attained)
+            demand = self._demand(precision, name, quantised=quantises(card, name, pace))
+            kept = self._clocks[key] = Clock(machine, demand)
+        return kept
+
+    def _demand(self, precision: Precision, name: str, *, quantised: bool) -> Demand:
+        key = precision.whole.bytes, name, quantised
+        kept = self._demands.get(key)
+        if kept is None:
+            request, weights = precision.request, precision.whole.bytes
+            kept = self._demands[key] = demand_of(
+                request.model, weights, name, encoder_tokens=request.encoder_tokens, quantised=quantised
+            )
+        return kept
+
+    def _read(self, config: ParallelConfig) -> float:
+        """Bytes of the cache that a new token of a mean sequence reads on one GPU, each stage its own part."""
+        request, layout = config.precision.request, config.layout
+        key = request.widths, layout
+        kept = self._reads.get(key)
+        if kept is None:
+            read = sum(term.each * term.seen.at(self._tokens) for term in cache_reads(request, layout))
+            kept = self._reads[key] = read / layout.pp
+        return kept
 
     def _found(self, candidate: Candidate, config: ParallelConfig, dp: int) -> Deployment:
         free, memory = self.free(candidate.card, config), self.backend.replica_memory(config, candidate.card)

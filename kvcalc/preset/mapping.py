@@ -22,7 +22,7 @@ __all__ = ["CONFIDENCE", "KEPT", "KEYS", "model_from_preset", "read_layers"]
 KEYS = (
     "name", "id", "family", "base", "model_type", "gguf", "source", "confidence", "note",
     "dtype", "weights_dtype", "weights_kept", "kv_dtype", "state_dtype",
-    "parameters", "active_parameters", "encoder_parameters", "weights_bytes", "dimensions",
+    "parameters", "active_parameters", "encoder_parameters", "weights_bytes", "dimensions", "dimensions_source",
     "max_context", "context", "encoder_tokens", "index_heads", "index_topk",
     "heads", "kv_heads", "head_dim", "k_dim", "v_dim", "layers", "count", "draft", "caches",
 )  # fmt: skip
@@ -33,6 +33,8 @@ CONFIDENCE = ("config file read", "config excerpt read", "third-party table", "c
 KEPT: tuple[str, ...] = get_args(Kept)
 
 _LONGEST_NAME = 300  # messages and headings have it; the name of a file can have 255 characters
+
+_TEXTS = ("family", "model_type", "gguf", "source", "note", "dimensions_source")
 
 # Head counts and widths that every cache takes from the top of a preset unless it has its own.
 _TOP_HEADS = ("heads", "kv_heads", "head_dim", "k_dim", "v_dim")
@@ -66,7 +68,7 @@ def model_from_preset(data: Mapping[Any, object], origin: str) -> tuple[Model | 
 
 def _facts(top: Reader) -> dict[str, Any]:
     """The fields of Model that are read as they stand."""
-    facts: dict[str, Any] = {key: top.text(key) for key in ("family", "model_type", "gguf", "source", "note")}
+    facts: dict[str, Any] = {key: top.text(key) for key in _TEXTS}
     facts["confidence"] = top.one_of("confidence", CONFIDENCE)
     facts["dtype"] = _dtype(top, "dtype", dtypes.COMPUTE)
     if top.data.get("dtype") is None:

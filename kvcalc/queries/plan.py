@@ -12,6 +12,7 @@ from kvcalc.core.sharding import Layout
 from kvcalc.core.units import Fraction, many
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.beside import NAMES
+from kvcalc.perf.demand import Found
 from kvcalc.perf.workload import Length, Lengths, lengths
 from kvcalc.planner.proposal import Proposal, propose
 from kvcalc.planner.question import Backend, Candidate, ExactBackend, PlanQuestion, Precision
@@ -205,6 +206,7 @@ def _wanted(question: DeploymentQuestion, context: int, sizes: Lengths | None) -
         users=question.users,
         lengths=sizes,
         rate=question.rate,
+        found=Found(tokens=question.shared_prefix),
         most_gpus=question.max_gpus,
         dp=question.split.dp,
         across=question.across_machines,

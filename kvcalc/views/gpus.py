@@ -93,6 +93,7 @@ def card_values(one: Accelerator) -> dict[str, Value]:
         "bandwidth_gb_s": one.bandwidth_gb_s,
         "tflops_16bit": one.tflops_16bit,
         "tflops_fp8": one.tflops_fp8,
+        "tflops_fp4": one.tflops_fp4,
         "bf16": one.bf16,
         "capability": one.capability,
         "link": one.link,
@@ -217,6 +218,7 @@ def _facts(one: Accelerator) -> list[tuple[str, str | None, str, str]]:
         "bandwidth": (one.bandwidth_gb_s and f"{_number(one.bandwidth_gb_s)} GB/s", "bandwidth", ""),
         "16-bit, dense": (one.tflops_16bit and f"{_number(one.tflops_16bit)} TFLOP/s", "flops16", ""),
         "fp8, dense": (one.tflops_fp8 and f"{_number(one.tflops_fp8)} TFLOP/s", "flops8", ""),
+        "FP4, dense": (one.tflops_fp4 and f"{_number(one.tflops_fp4)} TFLOP/s", "flops4", ""),
         "link in a machine": (speed, "link", ""),
     }  # fmt: skip
     if one.usable is None:

@@ -155,6 +155,8 @@ def model_report(model: Model) -> Report:
     ]
     if model.draft:
         facts.append(("draft layers", str(len(model.draft))))
+    if model.dimensions_source:
+        facts.append(("widths from", model.dimensions_source))
     if model.note:
         facts.append(("note", model.note))
     return Report(

@@ -141,9 +141,9 @@ def _load(load: Load) -> dict[str, Value]:
         "mean_share": load.mean_share,
         "p99_share": load.p99_share,
         "attained": {
-            "bandwidth": load.attained.bandwidth,
-            "compute": load.attained.compute,
-            "fixed_seconds": load.attained.fixed_seconds,
+            "bandwidth": load.clock.machine.bandwidth_share,
+            "compute": load.clock.machine.compute_share,
+            "fixed_seconds": load.clock.fixed,
         },
     }
 

@@ -167,5 +167,6 @@ def _notes(proposal: Proposal) -> list[str]:
     if question.lengths is not None:
         found.append(question.lengths.words)
         found.append(f"{question.lengths.context:,.0f} tokens of a sequence on average over its time")
-        found.append(f"attained: {question.attained}")
+        if best is not None and best.load is not None:
+            found.append(f"attained: {best.load.clock.machine.words}; {best.load.doubt}")
     return found

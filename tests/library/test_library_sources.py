@@ -130,6 +130,17 @@ def test_agrees_with_its_file(name: str, reader: Reader) -> None:
     assert found == {(row.file, row.key): (row.ours, row.read) for row in EXCEPTIONS if row.preset == name}
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_widths_agree_with_its_file(name: str, reader: Reader) -> None:
+    """Where no other source of the widths is named, one of the published files has the same widths of weights."""
+    preset = loader.load(name)
+    if preset.dimensions is None or preset.dimensions_source is not None:
+        return
+    read = [config.model.dimensions for config in reader.configs(preset)]
+    told = [widths for widths in read if widths is not None]
+    assert not told or preset.dimensions in told
+
+
 def test_exceptions_are_needed() -> None:
     """An exception names a preset that ships and two values that differ, and says why."""
     assert [row for row in EXCEPTIONS if row.preset not in NAMES or row.ours == row.read or not row.reason] == []

@@ -61,6 +61,20 @@ def test_provenance(name: str) -> None:
 
 
 @EVERY
+def test_widths_are_read_somewhere(name: str) -> None:
+    """Widths of weights come from the configuration that `source` names, or `dimensions_source` says from where."""
+    model = loader.load(name)
+    if model.dimensions is None:
+        assert (model.dimensions_source, model.encoder_parameters) == (None, None)
+        return
+    read = model.confidence in ("config file read", "config excerpt read")
+    said = model.dimensions_source or (model.source if read else "") or ""
+    assert 0 < len(said) < 160
+    assert "from memory" not in said
+    assert not said.startswith(("/", "~"))
+
+
+@EVERY
 def test_holds_only_facts(name: str) -> None:
     """A shipped preset leaves out the default length and stands on its own."""
     assert {"context", "base"} & set(yaml.safe_load(FILES[name].read_text(encoding="utf-8"))) == set()

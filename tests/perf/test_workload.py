@@ -104,7 +104,8 @@ def test_the_last_token_is_never_written() -> None:
     assert sampled([(10, 1)]).context == 10
     # Side by side: (10 + 11 + 12 + 20) / 4, of which naive averages make 15 + 1.
     assert sampled([(10, 3), (20, 1)]).context == 53 / 4
-    assert lengths(Length(10), Length(3)).context == 11
+    by_means = lengths(Length(10), Length(3))
+    assert (by_means.context, by_means.squares) == (11, 100 + 121 + 144)
 
 
 # Open-loop replays with a fixed step, from the planning notes' oracles: seconds a step, duration, mean and p99 tokens.

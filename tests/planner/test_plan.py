@@ -248,10 +248,14 @@ AZURE = ("--input", "1155/4083", "--output", "211/451")
 
 @pytest.mark.parametrize(
     ("card", "fewest", "most"),
-    [("h100", 1, 1), ("a100-80gb", 1, 1), ("l40s", 2, 2), ("l4", 9, 14), ("a10g", 7, 10)],
+    [("h100", 1, 1), ("a100-80gb", 1, 1), ("l40s", 1, 2), ("l4", 9, 14), ("a10g", 6, 10)],
 )
 def test_a_rate_needs_replicas(card: str, fewest: int, most: int, cli: Run) -> None:
-    """The replayed Azure trace at 4.92 requests/s: one L40S, 8 L4 and 6 A10G queue; one H100, one A100, two L40S do not."""
+    """The replayed Azure trace at 4.92 requests/s: 8 L4 queue; one H100, one A100, two L40S do not.
+
+    One L40S and 6 A10G queue too where half of their FLOP/s are attained, as the replay has it (tests/perf has that);
+    58 and 65 % are taken here.
+    """
     one = ("--tp", "1", "--pp", "1")
     found = plan(cli, "llama3.1-8b", *P_8B, *RECIPE, *AZURE, "--rate", "4.92", "--gpu", card, *one)
     assert fewest <= found["best"]["dp"] <= most
@@ -278,7 +282,7 @@ def test_lengths_hold_more_than_the_worst_case(cli: Run) -> None:
 def test_attained_shares_are_printed(cli: Run) -> None:
     """An answer with times says what of the peaks it counts with."""
     done = cli("plan", "llama3.1-8b", *AZURE, "--rate", "2", "--gpu", "h100")
-    assert "attained: 80% of peak bandwidth, 45% of peak FLOP/s, 1 ms beside each step" in done.out
+    assert "attained: 85% of peak bandwidth, 75% of peak FLOP/s, 1.25 ms a step and 3.9 µs a kernel" in done.out
 
 
 def test_a_script_sees_that_there_is_no_plan(cli: Run) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kvcalc.core.sharding import Layout
-from kvcalc.perf.roofline import Attained
+from kvcalc.perf.machine import Attained
 from kvcalc.perf.workload import Length, lengths
 from kvcalc.planner.engine_fit import EngineBackend
 from kvcalc.planner.question import Candidate, ParallelConfig, PlanQuestion

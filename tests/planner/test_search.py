@@ -17,7 +17,7 @@ from kvcalc.engines.sglang.engine import ENGINE as SGLANG
 from kvcalc.engines.tensorrt_llm.engine import ENGINE as TENSORRT_LLM
 from kvcalc.engines.vllm.engine import ENGINE as VLLM
 from kvcalc.errors import KvcalcError
-from kvcalc.perf.roofline import Attained
+from kvcalc.perf.machine import Attained
 from kvcalc.perf.workload import Length, lengths, sampled
 from kvcalc.planner.engine_fit import EngineBackend
 from kvcalc.planner.question import Candidate, ExactBackend, PlanQuestion

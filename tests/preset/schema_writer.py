@@ -281,6 +281,9 @@ def properties() -> Schema:
             "Widths of the weights, from which their bytes on each GPU follow.",
             or_null({"$ref": "#/$defs/dimensions"}),
         ),
+        "dimensions_source": told(
+            "Where they and encoder_parameters were read, where `source` does not state them.", optional_text
+        ),
         "max_context": told("The model's limit in tokens.", optional_number),
         "context": told("The length used when none is asked for.", optional_number),
         "encoder_tokens": told("The default length on the encoder's side.", optional_number),

@@ -577,6 +577,15 @@ def test_parameters(config: dict[str, Any], count: int | None) -> None:
     assert parameter_count(config) == count
 
 
+def test_widths_that_count_both_halves() -> None:
+    """Qwen 7B and Molmo 7B state twice the channels: those of Llama 7B's part, 11,008, and of Qwen2 7B's, 18,944."""
+    qwen = {**LLAMA, "model_type": "qwen", "kv_channels": 128, "intermediate_size": 22_016, "vocab_size": 151_936}
+    molmo = {**LLAMA, "model_type": "molmo", "hidden_size": 3584, "num_attention_heads": 28, "num_key_value_heads": 4,
+             "intermediate_size": 37_888, "vocab_size": 152_064}  # fmt: skip
+    found = [preset_from_config(config, file="m/config.json", assume_dense=True) for config in (qwen, molmo)]
+    assert [preset["dimensions"]["intermediate"] for preset in found] == [11_008, 18_944]
+
+
 class Tally(NamedTuple):
     """What became of the files of the folder with published configurations."""
 

@@ -116,8 +116,8 @@ def pad(number: int, to: int) -> int:
     return ceil_div(number, to) * to
 
 
-def _number(knob: object, default: int) -> int:
-    return knob if isinstance(knob, int) else default
+def _number(setting: object, default: int) -> int:
+    return setting if isinstance(setting, int) else default
 
 
 def _n_ctx(question: Question) -> int:

@@ -87,7 +87,7 @@ class Settings(NamedTuple):
 
 
 def settings(settings: Mapping[str, object]) -> Settings:
-    """The knobs of a question, and defaults for what is not there."""
+    """The settings of a question, and defaults for what is not there."""
     return Settings()._replace(**settings)  # type: ignore[arg-type]  # the flags' parsers made them what they must be
 
 

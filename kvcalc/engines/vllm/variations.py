@@ -12,14 +12,14 @@ from kvcalc.engines.vllm.versions import VERSIONS, Version
 
 __all__ = ["rules_of", "variations"]
 
-_Way = tuple[str, Callable[[Question], Question]]
+_Assumption = tuple[str, Callable[[Question], Question]]
 
 
 def variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:
     """What the log leaves open, one and up to three things at a time; then what would contradict it."""
-    ways = _ways(question, run, version)
+    assumptions = _assumptions(question, run, version)
     for many in (1, 2, 3):
-        for chosen in combinations(ways, many):
+        for chosen in combinations(assumptions, many):
             for each in product(*chosen):
                 changed = question
                 for _, change in each:
@@ -33,7 +33,7 @@ def variations(question: Question, run: StartLog, version: str | None) -> Iterat
                 )
 
 
-def _ways(question: Question, run: StartLog, version: str | None) -> list[Sequence[_Way]]:
+def _assumptions(question: Question, run: StartLog, version: str | None) -> list[Sequence[_Assumption]]:
     """What is not stated, with the values that it may have."""
     settings, caches = question.settings, question.request.model.distinct_caches
     windows = any(kept(c) or encodes(c) for c in caches)
@@ -41,27 +41,27 @@ def _ways(question: Question, run: StartLog, version: str | None) -> list[Sequen
     sparse = any(isinstance(c, Indexer) and c.store for c in caches)
     states = [c.kind for c in caches if isinstance(c, Recurrent)]
     rows = [_version(row) for row in reversed(_rows(run)) if row != question.version]
-    # whether it matters, the settings that would state it, and the ways
-    table: tuple[tuple[bool, set[str], Sequence[_Way]], ...] = (
+    # whether it matters, the settings that would state it, and the assumptions
+    table: tuple[tuple[bool, set[str], Sequence[_Assumption]], ...] = (
         (version is None, set(), rows),
-        (run.last("cpu") is not None, {"block_size"}, [_knob("block_size", 128, "blocks of 128 tokens, as on CPUs")]),
+        (run.last("cpu") is not None, {"block_size"}, [_with("block_size", 128, "blocks of 128 tokens, as on CPUs")]),
         (latents, {"block_size", "backend"},
-         [_knob("block_size", size, f"blocks of {size} tokens") for size in (16, 32, 64, 128)]),
+         [_with("block_size", size, f"blocks of {size} tokens") for size in (16, 32, 64, 128)]),
         (sparse, {"backend"},
-         [_knob("backend", "FLASHINFER_MLA_SPARSE", "Blackwell's kernel for sparse latents, in plain fp8")]),
+         [_with("backend", "FLASHINFER_MLA_SPARSE", "Blackwell's kernel for sparse latents, in plain fp8")]),
         (windows, {"max_num_batched_tokens"},
-         [_knob("max_num_batched_tokens", n, f"{n:,} batched tokens") for n in (2048, 16384)]),
-        (windows, {"async_scheduling"}, [_knob("async_scheduling", False, "scheduling that is not asynchronous")]),
-        (bool(states), {"block_size", "backend"}, [_knob("block_size", 64, "blocks of 64 tokens, as on Intel's GPUs")]),
+         [_with("max_num_batched_tokens", n, f"{n:,} batched tokens") for n in (2048, 16384)]),
+        (windows, {"async_scheduling"}, [_with("async_scheduling", False, "scheduling that is not asynchronous")]),
+        (bool(states), {"block_size", "backend"}, [_with("block_size", 64, "blocks of 64 tokens, as on Intel's GPUs")]),
         (bool(states), {"enable_prefix_caching"},
-         [_knob("enable_prefix_caching", on, f"prefix caching {'on' if on else 'off'}") for on in (False, True)]),
+         [_with("enable_prefix_caching", on, f"prefix caching {'on' if on else 'off'}") for on in (False, True)]),
         (bool(states and settings.get("enable_prefix_caching", True)), {"mamba_cache_mode"},
-         [_knob("mamba_cache_mode", "align", "states kept where prefixes end")]),
+         [_with("mamba_cache_mode", "align", "states kept where prefixes end")]),
         ("deltanet" in states, {"gdn_backend"},
-         [_knob("gdn_backend", "triton", "Triton's kernel for the gated delta rule")]),
-        (windows, {"hybrid"}, [_knob("hybrid", False, "windows kept in full")]),
+         [_with("gdn_backend", "triton", "Triton's kernel for the gated delta rule")]),
+        (windows, {"hybrid"}, [_with("hybrid", False, "windows kept in full")]),
     )  # fmt: skip
-    return [ways for matters, stated, ways in table if matters and not stated & set(settings)]
+    return [assumptions for matters, stated, assumptions in table if matters and not stated & set(settings)]
 
 
 def _rows(run: StartLog) -> list[Version]:
@@ -80,9 +80,9 @@ def rules_of(run: StartLog) -> str | None:
     return rows[-1].name if rows[-1] != VERSIONS[-1] else None
 
 
-def _version(row: Version) -> _Way:
+def _version(row: Version) -> _Assumption:
     return f"the rules of vllm {row.name}", lambda question: question._replace(version=row)
 
 
-def _knob(name: str, value: object, words: str) -> _Way:
+def _with(name: str, value: object, words: str) -> _Assumption:
     return words, lambda question: question._replace(settings={**question.settings, name: value})

@@ -38,8 +38,8 @@ _PLAIN = (
 _GATED_QUERIES = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
 # Types whose feed-forward layers are four times as wide as the model where the file leaves that out.
 _FOURFOLD = ("bloom", "codegen", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "gptj", "phi", "phi-msft", "mpt")
-# Types whose gated feed-forward part is half as wide as stated, both halves counted (Qwen 1).
-_HALVED = ("qwen",)
+# Types whose gated feed-forward part is half as wide as stated, both halves counted (Qwen 1, Molmo).
+_HALVED = ("qwen", "molmo")
 # Types whose experts are as wide as `intermediate_size`, which then is no dense layer's.
 _EXPERT_IS_INTERMEDIATE = ("mixtral", "phimoe", "gpt_oss", "granitemoe", "granitemoehybrid", "jamba", "olmoe", "grok-1",
                            "llama4_text", "minimax", "minimax_m1", "minimax_text_01", "minimax_m2", "minimax_m3",
