@@ -113,6 +113,8 @@ def _option(row: PlanRow, answer: PlanAnswer, starts: Starts) -> dict[str, Value
                 "bytes_high": line.size.high,
                 "rule": line.rule,
                 "source": line.source,
+                "inside": line.inside,
+                "saving": line.saving or None,
             }
             for line in row.lines
         ],
