@@ -1,6 +1,7 @@
 """The verb `check`: the numbers of an engine's start-up log against the prediction."""
 
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from kvcalc.errors import ExitCode, KvcalcError, escape
 from kvcalc.views.document import Value, pick
 
 if TYPE_CHECKING:
+    from kvcalc.launch.command import Launch
     from kvcalc.logs.checks import Log, LogQuestion
     from kvcalc.views.report import Report
 
@@ -27,7 +29,9 @@ def check(
     log: Annotated[
         str,
         typer.Argument(
-            metavar="LOG", help="A start-up log, also packed by gzip; - for standard input.", show_default=False
+            metavar="LOG",
+            help="A start-up log, also packed (.gz, .xz, .zst); - for standard input.",
+            show_default=False,
         ),
     ],
     model: Annotated[
@@ -70,10 +74,10 @@ def check(
     from kvcalc.views.check import check_document, check_report, rows, verdict
 
     def document() -> dict[str, Value]:
-        return check_document("<stdin>" if log == "-" else log, found.checked, found.warnings)
+        return check_document("<stdin>" if log == "-" else log, found.starts, found.warnings)
 
     def report() -> "Report":
-        return check_report(found.checked, found.warnings)
+        return check_report(found.starts, found.warnings)
 
     emit(output, document, report, headline=lambda found: pick(found, "verdict"), rows=rows, warnings=found.warnings)
     raise typer.Exit(ExitCode.NO if verdict(found.checked) == "mismatch" else ExitCode.OK)
@@ -83,26 +87,41 @@ def _check(log: str, given: o.Given, words: tuple[str, ...]) -> "Log":
     from kvcalc.launch.registry import log_forms
     from kvcalc.logs.checks import check_log
 
+    started = _started(given["engine"], words)
     name, _, version = (given["engine"] or "").partition("@")
-    spoken = log_forms(name or None)
-    if words and not name:
-        raise KvcalcError("--: expected --engine NAME, whose flags they are", "--engine vllm -- --block-size 64")
-    wanted = _wanted(given, words, version or None)
-    if log == "-":
-        if sys.stdin is None:
-            raise KvcalcError("<stdin>: expected a log, and there is no standard input")
-        return check_log(sys.stdin.buffer, spoken, wanted, "<stdin>")
+    spoken = log_forms(started.engine.name if started else name or None)
+    wanted = _wanted(given, started, version or (started.version_asked if started else None))
+    if log == "-" and sys.stdin is None:
+        raise KvcalcError("<stdin>: expected a log, and there is no standard input")
     try:
-        with open(log, "rb") as stream:
-            return check_log(stream, spoken, wanted, escape(log))
+        with nullcontext(sys.stdin.buffer) if log == "-" else open(log, "rb") as stream:
+            found = check_log(stream, spoken, wanted, "<stdin>" if log == "-" else escape(log))
     except OSError as error:
         raise KvcalcError(f"{escape(log)}: {error.strerror}") from None
+    return found._replace(warnings=(*(started.warnings if started else ()), *found.warnings))
 
 
-def _wanted(given: o.Given, words: tuple[str, ...], version: str | None) -> "LogQuestion":
+def _started(engine: str | None, words: tuple[str, ...]) -> "Launch | None":
+    """The command behind `--`, or an engine's flags there."""
+    if not words:
+        return None
+    if engine is None and words[0].startswith("-") and words[0] != "-":
+        raise KvcalcError("--: expected --engine NAME, whose flags they are", "--engine vllm -- --block-size 64")
+    if words[0] == "-":
+        raise KvcalcError("-: standard input cannot be read for a command here", "give the command itself behind --")
+    from kvcalc.launch.command import launch
+
+    return launch(engine, words)
+
+
+def _wanted(given: o.Given, started: "Launch | None", version: str | None) -> "LogQuestion":
     from kvcalc.logs.checks import LogQuestion
 
     model = None if given["model"] is None else load_model(given["model"], assume_dense=given["assume_dense"])
     memory = given["kv_memory"]
     budget = None if memory is None else parse_size(memory, "--kv-memory")
-    return LogQuestion(model, o.options_of(given), words, version, budget, o.card_of(given)[1])
+    asked = LogQuestion(model, o.options_of(given), version=version, kv_memory=budget, card=o.card_of(given)[1])
+    if started is None:
+        return asked
+    names = (started.named,) if started.named else ()
+    return asked._replace(flags=started.read, program=started.program, names=names)

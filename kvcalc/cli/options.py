@@ -246,7 +246,7 @@ def card_of(given: Given) -> "tuple[int | None, Card | None]":
 def budget_of(given: Given) -> Budget | None:
     """What the options say about memory; None where they say nothing."""
     if given["kv_memory"] is not None:
-        for name in ("vram", "gpu", "utilization", "weights", "overhead"):
+        for name in ("vram", "utilization", "weights", "overhead"):  # --gpu says whose kernels run
             if given[name] is not None:
                 raise KvcalcError(
                     f"--kv-memory: contradicts --{name}, since it is the memory of the cache alone",

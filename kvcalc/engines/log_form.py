@@ -16,6 +16,7 @@ __all__ = [
     "MIB",
     "EngineLog",
     "Expected",
+    "Failure",
     "Line",
     "LogFacts",
     "LogForm",
@@ -23,6 +24,8 @@ __all__ = [
     "Printed",
     "StartLog",
     "Variation",
+    "Way",
+    "Ways",
     "digits",
     "key_values",
     "line",
@@ -72,14 +75,15 @@ def plain(text: str | None) -> int | None:
     return None if found is None or found.places else found.value
 
 
-Kind = Literal["start", "fact", "count", "lasting"]
+Kind = Literal["start", "fact", "count", "lasting", "failure"]
 
 
 class Line(NamedTuple):
     """A line to look for: `mark` stands in each that `pattern` matches. Groups name what it says.
 
-    `keys` are looked for behind the match as `key=value` or `'key': value`. A `count` can be compared; a `start` behind
-    one belongs to another start of the engine. What is `lasting` holds for all starts behind it.
+    `keys` are looked for behind the match as `key=value` or `'key': value`. A `count` can be compared, and a `failure`
+    ends a start; a `start` behind one of these belongs to another start of the engine. What is `lasting` holds for all
+    starts behind it.
     """
 
     mark: str
@@ -94,12 +98,20 @@ def line(mark: str, pattern: str, kind: Kind = "fact", keys: tuple[str, ...] = (
 
 
 class MatchedLine(NamedTuple):
-    """A line of a log that matched, with what it says. `stream` tells replicas apart, `rank` the workers of one."""
+    """A line of a log that matched, with what it says.
+
+    `stream` tells replicas apart, `rank` the workers of one, of which `tp` is the one among those that split heads.
+    `defaults`: keys that the configuration in it has at their defaults where it does not name them, as it is not cut.
+    `place` is that of its pattern among the engine's.
+    """
 
     number: int
     says: Mapping[str, str]
     stream: str = ""
     rank: str = ""
+    tp: str = ""
+    defaults: tuple[str, ...] = ()
+    place: int = 0
 
     def get(self, name: str, places: int = 0) -> Printed | None:
         """A number that it says."""
@@ -125,13 +137,27 @@ class StartLog(NamedTuple):
         """The first thing said about `name`."""
         return next((each.says[name] for each in self.found if name in each.says), None)
 
+    def stated(self, *names: str) -> bool:
+        """Whether any of the names is stated: by itself, or as the default of a configuration that is not cut."""
+        return any(name in each.says or name in each.defaults for each in self.found for name in names)
+
+    @property
+    def workers(self) -> int:
+        """How many workers split the heads, by the number of the last one that signs a line: 0 where none does.
+
+        Not all of them sign one of these lines, and there are 2, 4, 8 of them.
+        """
+        last = max((int(each.tp) for each in self.found if each.tp), default=0)
+        return 1 << last.bit_length() if last else 0
+
 
 class LogFacts(NamedTuple):
     """What a run's log says of the question: names for the model, best first, the version, words of a command line and
     the variables in front of it.
 
     `metadata` is that of a GGUF file, where the log lists it. `rules`: the version to go by where none is named, since
-    its lines look like these.
+    its lines look like these. `open`: options of `request.ask` of which the log says nothing; `auto`: those that it
+    leaves to the model.
     """
 
     models: tuple[str, ...] = ()
@@ -140,6 +166,8 @@ class LogFacts(NamedTuple):
     env: Mapping[str, str] = {}
     metadata: Mapping[str, object] | None = None
     rules: str | None = None
+    open: frozenset[str] = frozenset()
+    auto: frozenset[str] = frozenset()
 
 
 class Expected(NamedTuple):
@@ -148,7 +176,8 @@ class Expected(NamedTuple):
     Both and `predicted` count bytes, tokens or hundredths: `scale` of them are one of the printed `unit`. None where
     nothing is to be expected, with `why`. `ranked`: a rank that is not in the log may have decided on less. `excuse`:
     why a number that differs is no contradiction. `implied`: another printed number leaves no choice in any model: that
-    they agree says nothing.
+    they agree says nothing. `open`: there might be something to expect if what the log leaves open were otherwise.
+    `hint`: what to say beside the log.
     """
 
     number: int
@@ -163,33 +192,81 @@ class Expected(NamedTuple):
     ranked: bool = False
     excuse: str = ""
     implied: bool = False
+    open: bool = False
+    hint: str = ""
+
+
+class Way(NamedTuple):
+    """A value that an input may have which the log does not state, in words, and the question with it.
+
+    `change` may raise KvcalcError for a value that the engine or the model does not allow.
+    """
+
+    input: str
+    words: str
+    change: Callable[[Question], Question]
 
 
 class Variation(NamedTuple):
-    """Another reading of the same log. `open`: nothing in the log speaks against it."""
+    """Another reading of the same log, which something in it speaks against."""
 
     words: str
     question: Question
-    open: bool
+
+
+class Failure(NamedTuple):
+    """A start that failed. Bytes are those of one GPU, or of one device; below zero where weights took more.
+
+    `line` is where the log says so, `what` what it says, in words. `context` and `batch` were asked for, which take
+    `needed` bytes where there were `available`. `max_context` is the longest that one sequence could be there,
+    `max_batch` how many sequences of `context` there could be. `flags`: what to change, most likely first.
+    """
+
+    line: int
+    what: str
+    context: int | None = None
+    batch: int | None = None
+    needed: int | None = None
+    available: int | None = None
+    max_context: int | None = None
+    max_batch: int | None = None
+    flags: tuple[str, ...] = ()
+
+
+Ways = Sequence[Sequence[Way]]
+
+
+def _no_ways(question: Question, run: StartLog, version: str | None) -> Ways:  # noqa: ARG001
+    return ()
 
 
 def _no_variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
     return iter(())
 
 
+def _no_failure(question: Question | None, run: StartLog) -> Failure | None:  # noqa: ARG001
+    return None
+
+
 class LogForm(NamedTuple):
     """How one engine's start-up reads.
 
-    `claims`: whether a run of such lines is this engine's and no relative's. `pooled`: one pool for requests of any
-    length, so that the length need not be known.
+    `ways`: for each input that a log leaves open, the values that it may have. `variations`: readings that something in
+    the log speaks against, which may explain a contradiction. `failure`: why a start failed, where it did; the question
+    is None where the log does not say enough for one. `claims`: whether a run of such lines is this engine's and no
+    relative's. `pooled`: one pool for requests of any length, so that the length need not be known. `sorted`: lines of
+    one start may be brought into the order of `lines`; elsewhere several caches print the same lines.
     """
 
     lines: tuple[Line, ...]
     said: Callable[[StartLog], LogFacts]
     expect: Callable[[Question, StartLog], Iterator[Expected]]
+    ways: Callable[[Question, StartLog, str | None], Ways] = _no_ways
     variations: Callable[[Question, StartLog, str | None], Iterator[Variation]] = _no_variations
+    failure: Callable[[Question | None, StartLog], Failure | None] = _no_failure
     claims: Callable[[Sequence[MatchedLine]], bool] = lambda found: True  # noqa: ARG005
     pooled: bool = True
+    sorted: bool = True
 
 
 class EngineLog(NamedTuple):

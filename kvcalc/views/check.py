@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from kvcalc.core.units import format_bytes
+from kvcalc.engines.log_form import Failure
+from kvcalc.logs.checks import Failed
 from kvcalc.logs.compare import Checked, Compared, Verdict, overall
 from kvcalc.version import __version__
 from kvcalc.views.document import Value, model_values
@@ -16,6 +19,7 @@ _WORDS = {
     "cpu_blocks": "blocks in host memory",
     "needed": "needed for one request",
     "longest": "longest request that fits",
+    "stored": "tokens of all blocks",
     "attn_block": "tokens of a block",
     "mamba_pad_pct": "padding of a state's page",
     "token_bytes": "bytes of a token",
@@ -40,6 +44,7 @@ _WORDS = {
     "p_f32_mib": "P of states",
 }
 _MOST_EXPLANATIONS = 3
+_Start = Checked | Failed
 _POOLS = {"swa": "windows", "csa": "entries of 4", "hca": "entries of 128", "lid": "their index", "index": "index"}
 
 
@@ -47,19 +52,46 @@ def verdict(checked: Sequence[Checked]) -> Verdict:
     return overall(line for each in checked for line in each.compared)
 
 
-def check_document(file: str, checked: Sequence[Checked], warnings: Sequence[str]) -> dict[str, Value]:
-    """The document of `check`. Model and request are those of the first start; `runs` has all of them."""
-    runs = [_run(each) for each in checked]
+def check_document(file: str, starts: Sequence[_Start], warnings: Sequence[str]) -> dict[str, Value]:
+    """The document of `check`. Model and request are those of the first start that could be compared; `runs` has all of
+    them. `failed` is the first start that failed, or null.
+    """
+    runs = [_run(each) for each in starts]
+    checked = [each for each in starts if isinstance(each, Checked)]
+    known = next((run for run in runs if run["model"] is not None), None)
+    failed = [_failed(each, i) for i, each in enumerate(starts) if each.failure is not None]
     return {
         "schema": "kvcalc.check/1",
         "kvcalc_version": __version__,
         "log": file,
-        "model": runs[0]["model"],
-        "request": runs[0]["request"],
+        "model": None if known is None else known["model"],
+        "request": None if known is None else known["request"],
         "warnings": list(warnings),
         "verdict": verdict(checked),
-        "lines": [_line(line, each, i) for i, each in enumerate(checked) for line in each.compared],
+        "failed": failed[0] if failed else None,
+        "lines": [
+            _line(line, each, i) for i, each in enumerate(starts) if isinstance(each, Checked) for line in each.compared
+        ],
         "runs": list(runs),
+    }
+
+
+def _failed(start: _Start, run: int) -> dict[str, Value]:
+    """Why a start failed, and what would start; bytes are those of one GPU, or of one device."""
+    failure = start.failure
+    assert failure is not None
+    return {
+        "line": failure.line,
+        "run": run,
+        "engine": start.engine.name,
+        "what": failure.what,
+        "asked_context": failure.context,
+        "asked_batch": failure.batch,
+        "needed_bytes": failure.needed,
+        "available_bytes": failure.available,
+        "max_context": failure.max_context,
+        "max_batch": failure.max_batch,
+        "change": list(failure.flags),
     }
 
 
@@ -70,16 +102,34 @@ def rows(document: Mapping[str, Value]) -> list[Mapping[str, Value]]:
     return [line for line in lines if isinstance(line, dict)]
 
 
-def _run(checked: Checked) -> dict[str, Value]:
-    """One start: what it was taken for. `rules_of` is the version whose rules hold for the one that it names."""
-    request, question = checked.question.request, checked.question
+def _run(start: _Start) -> dict[str, Value]:
+    """One start: what it was taken for. `rules_of` is the version whose rules hold for the one that it names.
+
+    `explained_by`: values of what the log leaves open, under each of which its numbers agree.
+    """
+    if isinstance(start, Failed):
+        return {
+            "engine": start.engine.name,
+            "version": start.version,
+            "rules_of": None,
+            "verdict": "unknown",
+            "assumed": None,
+            "explained_by": [],
+            "explanations": [],
+            "failed": True,
+            "model": None,
+            "request": None,
+        }
+    request, question = start.question.request, start.question
     return {
-        "engine": checked.engine.name,
-        "version": checked.version,
+        "engine": start.engine.name,
+        "version": start.version,
         "rules_of": question.version.name,
-        "verdict": checked.verdict,
-        "assumed": checked.assumed or None,
-        "explanations": list(checked.explained),
+        "verdict": start.verdict,
+        "assumed": start.assumed or None,
+        "explained_by": [start.assumed] if start.assumed else list(start.possible),
+        "explanations": list(start.explained),
+        "failed": start.failure is not None,
         "model": model_values(request.facts),
         "request": {
             "context": request.context,
@@ -88,8 +138,8 @@ def _run(checked: Checked) -> dict[str, Value]:
             "v_dtype": request.widths.v.name,
             "kv_heads": request.kv_heads,
             "encoder_tokens": request.encoder_tokens,
-            "engine": checked.engine.name,
-            "engine_version": checked.version or question.version.name,
+            "engine": start.engine.name,
+            "engine_version": start.version or question.version.name,
             **dict(request.layout._asdict()),
         },
     }
@@ -132,9 +182,10 @@ def _end(compared: Compared, value: int | None, way: int) -> int | float | None:
     return scaled if scaled is None or not places else round(scaled + way * 0.5 / 10**places, places + 3)
 
 
-def check_report(checked: Sequence[Checked], warnings: Sequence[str]) -> Report:
+def check_report(starts: Sequence[_Start], warnings: Sequence[str]) -> Report:
     """A table for each start, and one verdict."""
-    alone = len(checked) == 1
+    checked = [each for each in starts if isinstance(each, Checked)]
+    alone = len(starts) == 1
     sections = [
         Section(
             "line" if alone else f"{_engine(each)}, {each.question.request.facts.name}",
@@ -142,18 +193,48 @@ def check_report(checked: Sequence[Checked], warnings: Sequence[str]) -> Report:
             [_row(line) for line in each.compared],
         )
         for each in checked
+        if each.compared
     ]
     said = verdict(checked)
     verdicts = [line.verdict for each in checked for line in each.compared]
+    agree = f"{verdicts.count('match')} of {len(verdicts)} numbers agree"
+    failures = [each.failure for each in starts if each.failure is not None]
+    if failures:
+        first = failures[0]
+        agree = f"the start failed at line {first.line}: {first.what}" + (f"; {agree}" if verdicts else "")
     return Report(
         sections,
-        title=checked[0].question.request.facts.name if alone else "",
-        facts=_facts(checked[0]),
-        verdict=f"{said}: {verdicts.count('match')} of {len(verdicts)} numbers agree",
-        fits={"match": True, "mismatch": False, "unknown": None}[said],
-        notes=[note for each in checked for note in _notes(each)],
+        title=checked[0].question.request.facts.name if alone and checked else "",
+        facts=_facts(checked[0]) if checked else [starts[0].engine.name],
+        verdict=f"{said}: {agree}",
+        fits={"match": not failures, "mismatch": False, "unknown": None}[said],
+        notes=[note for told in (*map(_told, failures), *map(_notes, checked)) for note in told],
         warnings=list(warnings),
     )
+
+
+def _told(failure: Failure) -> list[str]:
+    """What a start that failed asked for, and what would start."""
+    asked = "" if failure.context is None else f"{failure.context:,} tokens"
+    if failure.batch is not None and failure.batch > 1:
+        asked = f"{failure.batch:,} sequences of {asked}"
+    sizes = []
+    if failure.needed is not None:
+        sizes.append(f"{_size(failure.needed)} asked for")
+    if failure.available is not None:
+        sizes.append(f"{_size(failure.available)} there")
+    notes = [": ".join(part for part in (asked, ", ".join(sizes)) if part)] if asked or sizes else []
+    if failure.max_context:
+        batch = f" in each of {failure.batch:,} sequences" if failure.batch is not None and failure.batch > 1 else ""
+        most = f", or {failure.max_batch:,} sequences of {asked}" if failure.max_batch and failure.context else ""
+        notes.append(f"would start: {failure.max_context:,} tokens{batch}{most}")
+    if failure.flags:
+        notes.append(f"to change: {'; '.join(failure.flags)}")
+    return notes
+
+
+def _size(size: int) -> str:
+    return ("-" if size < 0 else "") + format_bytes(abs(size), "iec")
 
 
 def _engine(checked: Checked) -> str:
@@ -206,7 +287,12 @@ def _between(compared: Compared) -> str:
 
 def _notes(checked: Checked) -> list[str]:
     found = []
-    if checked.assumed:
+    if checked.possible:
+        several = " or with ".join(checked.possible[:_MOST_EXPLANATIONS])
+        more = len(checked.possible) - _MOST_EXPLANATIONS
+        others = f" or with {more} more" if more > 0 else ""
+        found.append(f"the log does not say, and the numbers agree with {several}{others}")
+    elif checked.assumed:
         found.append(f"not in the log, and taken since the numbers then agree: {checked.assumed}")
     elif checked.version is None:
         found.append(f"the version is not in the log: the rules of {_engine(checked)} were taken")

@@ -19,12 +19,15 @@ from kvcalc.engines.log_form import (
     Printed,
     StartLog,
     Variation,
+    Way,
+    Ways,
     digits,
     line,
     plain,
 )
 from kvcalc.engines.sglang.cells import placed, ratio_of, state_bytes, token_bytes, windowed
 from kvcalc.engines.sglang.engine import stages_of
+from kvcalc.engines.sglang.failed import FAILURES, Memory, failure
 
 __all__ = ["FORM"]
 
@@ -38,7 +41,8 @@ _KEYS = (
 _LINES = (
     line("server_args=ServerArgs(", r"server_args=ServerArgs\(", "start", _KEYS),
     line("Load weight ", r"Load weight begin\. avail mem=(?P<before_gb>[\d.]+) GB"),
-    line("Load weight ", r"Load weight end\..{1,200}?avail mem=(?P<after_gb>[\d.]+) GB"),
+    line("Load weight ", r"Load weight end\..{1,200}?avail mem=(?P<after_gb>[\d.]+) GB"
+         r"(?:, mem usage=(?P<taken_gb>[\d.]+) GB)?"),
     line("KV cache", r"Using KV cache dtype: (?:torch\.)?(?P<held_dtype>\w+)"),
     line("liding window memory pool",
          r"[Uu]se [Ss]liding window memory pool.{0,20}?full_layer_tokens=(?P<full_layer_tokens>-?\d+), "
@@ -53,6 +57,7 @@ _LINES = (
          r"KV Cache is allocated\. K size: (?P<k_gb>[\d.]+) GB, V size: (?P<v_gb>[\d.]+) GB", "count"),
     line("max_total_num_tokens=",
          r"\bmax_total_num_tokens=(?P<most>\d+),(?:.{0,200}?\bcontext_len=(?P<context_len>\d+))?", "count"),
+    *FAILURES,
 )  # fmt: skip
 
 _FLAGS = (
@@ -66,7 +71,17 @@ _FLAGS = (
 
 def _said(run: StartLog) -> LogFacts:
     model = run.first("model_path")
-    return LogFacts((model,) if model else (), None, tuple(_words(run)))
+    stated = {
+        "tp": run.stated("tp_size") or run.workers > 0,
+        "kv_dtype": run.last("held_dtype") is not None or run.stated("kv_cache_dtype"),
+    }
+    return LogFacts(
+        (model,) if model else (),
+        None,
+        tuple(_words(run)),
+        open=frozenset(name for name, known in stated.items() if not known),
+        auto=frozenset({"kv_dtype"} if run.last("held_dtype") is None else ()),
+    )
 
 
 def _words(run: StartLog) -> Iterator[str]:
@@ -79,7 +94,7 @@ def _words(run: StartLog) -> Iterator[str]:
     kept = run.first("held_dtype") or run.last("kv_cache_dtype")
     if kept not in (None, "auto"):
         yield from ("--kv-cache-dtype", str(kept))
-    tp, dp = plain(run.last("tp_size")) or 1, plain(run.last("dp_size")) or 1
+    tp, dp = plain(run.last("tp_size")) or run.workers or 1, plain(run.last("dp_size")) or 1
     groups = plain(run.last("attn_dp_size")) or 1
     if run.last("enable_dp_attention") == "True" and groups == 1:  # until 0.5.22 dp_size counts the groups
         groups, dp = dp, 1
@@ -144,7 +159,7 @@ def _expect(question: Question, run: StartLog) -> Iterator[Expected]:
     page = allocation.values["block_size"]
     assert isinstance(page, int)
     full: dict[str, int] = {}  # tokens of the pool of each replica that is not a draft's
-    memory = _Memory(run)
+    memory = Memory(run)
     sizes: dict[tuple[str, str, int], tuple[str | None, ...]] = {}
     for found in run.found:
         memory.read(found)
@@ -204,48 +219,7 @@ def _pool(
         yield Expected(found.number, quantity, printed, "GB", run.giga, low, high, high)
 
 
-class _Memory:
-    """What the pool of a replica is cut from: free memory behind the weights, less a share of that before them.
-
-    `_profile_available_bytes` in kv_cache_configurator.py takes the least of all ranks; images and drafts come off too.
-    """
-
-    def __init__(self, run: StartLog) -> None:
-        self.run = run
-        self.share = digits(run.last("mem_fraction_static"), 3)
-        self.most = plain(run.last("max_total_tokens"))
-        self.free: dict[tuple[str, str, str], Printed] = {}  # by name, replica and rank
-
-    def read(self, found: MatchedLine) -> None:
-        for name in ("before_gb", "after_gb"):
-            printed = found.get(name, 2)
-            key = name, found.stream, found.rank
-            if printed is not None and not (name == "before_gb" and key in self.free):  # a draft's is a later one
-                self.free[key] = printed
-
-    def budgets(self, stream: str) -> tuple[int, int, int] | None:
-        """The least, the likely and the largest number of bytes, as far as printed digits say."""
-        if self.run.budget is not None:
-            return (self.run.budget,) * 3
-        before, after = (self._least(name, stream) for name in ("before_gb", "after_gb"))
-        if before is None or after is None or self.share is None:
-            return None
-        of = 10**self.share.places
-        kept = max(of - self.share.value, 0)
-        giga = self.run.giga
-        (first, last), (low, high) = before.bounds(giga), after.bounds(giga)
-        budgets = (
-            low - last * kept // of,
-            after.whole(giga) - before.whole(giga) * kept // of,
-            high - first * kept // of,
-        )
-        return None if budgets[2] <= 0 else (max(budgets[0], 0), max(budgets[1], 0), budgets[2])
-
-    def _least(self, name: str, stream: str) -> Printed | None:
-        return min((free for key, free in self.free.items() if key[:2] == (name, stream)), default=None)
-
-
-def _counted(found: MatchedLine, tokens: Printed, allocation: Allocation, memory: _Memory) -> Iterator[Expected]:
+def _counted(found: MatchedLine, tokens: Printed, allocation: Allocation, memory: Memory) -> Iterator[Expected]:
     """Tokens by the memory. Where that is the log's own, other things that it does not show may have come off."""
     budgets = memory.budgets(found.stream)
     if budgets is None or allocation.capacity is None:
@@ -295,20 +269,35 @@ def _slots_of(capacity: Capacity) -> int:
     return slots if isinstance(slots, int) else 0
 
 
-def _variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
+def _ways(question: Question, run: StartLog, version: str | None) -> Ways:  # noqa: ARG001
     """Pages of kernels that the log does not name, and states in another format."""
+    found = []
     if "page_size" not in question.settings:
-        for page in (1, 16, 32, 64, 128, 256):
-            yield Variation(f"pages of {page} tokens", _with(question, page_size=page), open=True)
+        found.append([_knob("page_size", page, f"pages of {page} tokens") for page in (1, 16, 32, 64, 128, 256)])
+    if run.last("model_path") is None:  # its arguments would name another format
+        found.append([_knob("mamba_ssm_dtype", name, f"states in {name}") for name in _formats(question, run)])
+    return found
+
+
+def _variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
+    """States in another format than its arguments say."""
+    for name in _formats(question, run):
+        yield Variation(f"states in {name}", _with(question, mamba_ssm_dtype=name))
+
+
+def _formats(question: Question, run: StartLog) -> Iterator[str]:
+    if run.last("mamba_ssm_dtype") or not any(isinstance(c, Recurrent) for c in question.request.model.distinct_caches):
+        return
     for dtype in (dtypes.COMPUTE["bf16"], dtypes.FP32):
-        request = question.request
-        if any(isinstance(c, Recurrent) for c in request.model.distinct_caches) and not run.last("mamba_ssm_dtype"):
-            silent = run.last("model_path") is None  # its arguments would name another format
-            yield Variation(f"states in {dtype.name}", _with(question, mamba_ssm_dtype=dtype.name), open=silent)
+        yield dtype.name
+
+
+def _knob(name: str, value: object, words: str) -> Way:
+    return Way(name, words, lambda question: _with(question, **{name: value}))
 
 
 def _with(question: Question, **settings: object) -> Question:
     return question._replace(settings={**question.settings, **settings})
 
 
-FORM = LogForm(_LINES, _said, _expect, _variations)
+FORM = LogForm(_LINES, _said, _expect, _ways, _variations, failure)

@@ -33,15 +33,23 @@ __all__ = ["ENGINE"]
 
 
 class Version(NamedTuple):
-    """A row of constants: tokens of a block, and the share of the memory left that the cache takes."""
+    """A row of constants: tokens of a block, the share of the memory left that the cache takes, and whether it prints
+    bytes and tokens in two lines, as the first releases do.
+    """
 
     name: str
     block: int
     utilization: Fraction
+    two_lines: bool = False
 
 
-# 64 tokens in the logs of 2025, 32 since; the release of the change was not read.
-VERSIONS = (Version("0.8.0", 64, Fraction(9, 10)), Version("1.2.0", 32, Fraction(9, 10)))
+# 64 tokens in the logs of 2025, 32 since; the release of the change was not read. The lines of 0.8: #1400 and #224 of
+# NVIDIA/TensorRT-LLM; a log of 0.11 (janhq/cortex.cpp#981) has others.
+VERSIONS = (
+    Version("0.8.0", 64, Fraction(9, 10), two_lines=True),
+    Version("0.11.0", 64, Fraction(9, 10)),
+    Version("1.2.0", 32, Fraction(9, 10)),
+)
 
 _REPLICATED = Rule(
     "heads and latents that every rank holds", "resource_manager.py: ceil(heads / tp); a latent is whole on each"
@@ -70,7 +78,8 @@ def allocate(question: Question) -> Allocation:
 
     def capacity(budget: int) -> Capacity:
         found = min((_counted(windows, budget, block) for windows in stages), key=lambda each: each.tokens)
-        return found._replace(log=_log(stages, budget, block, question.request.context))
+        log = _two_lines(stages, found.tokens) if version.two_lines else ()
+        return found._replace(log=log or _log(stages, budget, block, question.request.context))
 
     def holds(budget: int) -> bool:
         return all(
@@ -129,6 +138,12 @@ def _counted(windows: dict[int, int], budget: int, block: int) -> Capacity:
         smallest = min(window for window in windows if window)
         values["swa_tokens"] = _blocks(budget, windows[smallest], len(windows), block) * block
     return Capacity(blocks * block, None, values)
+
+
+def _two_lines(stages: list[dict[int, int]], tokens: int) -> tuple[str, ...]:
+    """The lines of 0.8: bytes on one rank of the first stage, and tokens."""
+    size = tokens * sum(stages[0].values())
+    return (f"Allocate {size} bytes for k/v cache. ", f"Using {tokens} tokens in paged KV cache.")
 
 
 def _log(stages: list[dict[int, int]], budget: int, block: int, length: int) -> tuple[str, ...]:

@@ -7,9 +7,8 @@ that people posted, from 0.8 on.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kvcalc.core.model import Attention, Cache, Shared
 from kvcalc.core.units import Fraction, ceil_div
-from kvcalc.engines.base import Question, stage_caches
+from kvcalc.engines.base import Question
 from kvcalc.engines.log_form import (
     Expected,
     LogFacts,
@@ -17,12 +16,13 @@ from kvcalc.engines.log_form import (
     MatchedLine,
     Printed,
     StartLog,
-    Variation,
+    Way,
+    Ways,
     digits,
     line,
     plain,
 )
-from kvcalc.engines.tensorrt_llm.engine import _token_bytes
+from kvcalc.engines.tensorrt_llm.failed import FAILURES, failure, token_bytes
 
 __all__ = ["FORM"]
 
@@ -35,6 +35,8 @@ _LINES = (
     line("TensorRT-LLM version", r"TensorRT-LLM version: (?P<version>\d\S{0,60})", "start"),
     line("PyTorchConfig(", r"PyTorchConfig\(", "fact", ("kv_cache_dtype",)),
     line("engine args:", r"engine args: \{", "fact", _KEYS),
+    line("kv_cache_quant_algo", r"Setting kv_cache_quant_algo=(?P<quantised>\w{1,20})"),  # of the checkpoint
+    line("MPI size", r"MPI size: (?P<world>\d{1,5}), "),
     line("okens per block", r"Number of tokens per block: (?P<block>\d+)"),
     line("okens per block",
          r"blocks per sequence: \d+(?: \[window size=(?P<window>\d+)\])?, tokens per block=(?P<block>\d+), "
@@ -49,17 +51,45 @@ _LINES = (
          r"max tokens in paged kv cache: total: [\d.]+ GiB, available: (?P<available>[\d.]+) GiB", "count"),
     line("KV cache",
          r"Allocated (?P<kv_gib>[\d.]+) GiB for max tokens in paged KV cache \((?P<tokens>\d+)\)", "count"),
+    line("KV cache",  # of 0.11
+         r"Max tokens in paged KV cache: (?P<tokens>\d+)\. Allocating (?P<bytes>\d+) bytes", "count"),
     line("k/v cache", r"Allocate (?P<bytes>\d+) bytes for k/v cache", "count"),
-    line("KV cache", r"Using (?P<tokens>\d+) total tokens in paged KV cache", "count"),
+    line("KV cache", r"Using (?P<tokens>\d+)(?: total)? tokens in paged KV cache", "count"),
+    *FAILURES,
 )  # fmt: skip
 
 
 def _said(run: StartLog) -> LogFacts:
     model = run.first("model")
-    return LogFacts((model,) if model else (), run.last("version"), tuple(_words(run)))
+    stated = {
+        "tp": run.stated("tensor_parallel_size", "tp_size", "world"),
+        "kv_dtype": _quantised(run) is not None or run.stated("kv_cache_dtype"),
+    }
+    return LogFacts(
+        (model,) if model else (),
+        run.last("version"),
+        tuple(_words(run)),
+        open=frozenset(name for name, known in stated.items() if not known),
+        auto=frozenset(
+            {"kv_dtype"} if _quantised(run) is None and run.last("kv_cache_dtype") in (None, "auto") else ()
+        ),
+    )
+
+
+# Formats that a checkpoint may declare for the cache, which hold unless a flag says another (llmapi/llm_args.py).
+_QUANTISED = {"fp8": "fp8", "nvfp4": "nvfp4", "int8": "int8"}
+
+
+def _quantised(run: StartLog) -> str | None:
+    return _QUANTISED.get((run.last("quantised") or "").lower())
 
 
 def _words(run: StartLog) -> Iterator[str]:
+    stages, world = plain(run.last("pipeline_parallel_size") or run.last("pp_size")) or 1, plain(run.last("world"))
+    if world and world > 1 and not world % stages and run.last("tensor_parallel_size") is run.last("tp_size") is None:
+        yield from ("--tp_size", str(world // stages))  # a process for each GPU
+    if run.last("kv_cache_dtype") in (None, "auto") and (quantised := _quantised(run)) is not None:
+        yield from ("--kv_cache_dtype", quantised)
     for keys, flag in (
         (("tensor_parallel_size", "tp_size"), "--tp_size"),
         (("pipeline_parallel_size", "pp_size"), "--pp_size"),
@@ -81,7 +111,7 @@ class _Memory(NamedTuple):
 
 def _expect(question: Question, run: StartLog) -> Iterator[Expected]:
     """Bytes by the tokens that were printed, and tokens by the memory that was estimated or available."""
-    block, token = run.engine.allocate(question).values["block_size"], _tokens_bytes(question)
+    block, token = run.engine.allocate(question).values["block_size"], token_bytes(question)
     assert isinstance(block, int)
     least, most = min(token), max(token)
     memory = _Memory()
@@ -91,7 +121,7 @@ def _expect(question: Question, run: StartLog) -> Iterator[Expected]:
         each, tokens, blocks = found.get("token_bytes"), found.get("tokens"), found.get("num_blocks")
         if each is not None:
             yield Expected(found.number, "token_bytes", each, "B", 1, least, most, most)
-        if "bytes" in found.says and (amount := found.get("bytes")) is not None:
+        if (amount := found.get("bytes")) is not None:
             allocated = (found, amount)
         if blocks is not None:
             counted = Expected(found.number, "num_blocks", blocks)
@@ -108,21 +138,6 @@ def _expect(question: Question, run: StartLog) -> Iterator[Expected]:
             allocated = None
         yield from _counted(question, run, memory, Expected(found.number, "tokens", tokens), block, most)
         memory = memory._replace(estimated=None)  # a trial run with little memory comes before the real one
-
-
-def _tokens_bytes(question: Question) -> list[int]:
-    """Bytes of a token on one rank of each stage, windows in full: nothing narrows them by default."""
-    stages = [0] * question.request.layout.pp
-    for each in stage_caches(question):
-        if not isinstance(each.cache, Shared):
-            stages[each.stage] += each.copies * _token_bytes(_widened(each.cache), question)
-    return stages
-
-
-def _widened(cache: Cache) -> Cache:
-    if isinstance(cache, Attention) and cache.reach in ("sliding", "chunked"):
-        return cache._replace(reach="full", span=None)
-    return cache
 
 
 def _counted(
@@ -155,11 +170,18 @@ def _share(text: str | None) -> Fraction | None:
     return None if found is None else Fraction(round(found.value * 10**6 / 10**found.places), 10**6)
 
 
-def _variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
-    if "tokens_per_block" not in question.settings:
-        for block in (32, 64, 128):
-            settings = {**question.settings, "tokens_per_block": block}
-            yield Variation(f"blocks of {block} tokens", question._replace(settings=settings), open=True)
+def _ways(question: Question, run: StartLog, version: str | None) -> Ways:  # noqa: ARG001
+    """Tokens of a block, which the older lines do not say."""
+    if "tokens_per_block" in question.settings:
+        return []
+    return [[_block(size) for size in (16, 32, 64, 128)]]
 
 
-FORM = LogForm(_LINES, _said, _expect, _variations)
+def _block(size: int) -> Way:
+    def change(question: Question) -> Question:
+        return question._replace(settings={**question.settings, "tokens_per_block": size})
+
+    return Way("tokens_per_block", f"blocks of {size} tokens", change)
+
+
+FORM = LogForm(_LINES, _said, _expect, _ways, failure=failure)

@@ -1,7 +1,7 @@
 """What vLLM's printed numbers should be."""
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.core.model import Attention, Latent, Recurrent
 from kvcalc.engines.base import Allocation, Capacity, Question
@@ -10,13 +10,17 @@ from kvcalc.engines.vllm.settings import settings_of
 from kvcalc.engines.vllm.specs import state_page, token_bytes
 from kvcalc.engines.vllm.versions import Version
 
-__all__ = ["expect"]
+if TYPE_CHECKING:
+    from kvcalc.engines.vllm.layout import Laid
+
+__all__ = ["Budget", "Reader", "expect", "fitting", "width"]
 
 _NO_MEMORY = "the log does not say how much memory there was for the cache"
+_SAY_MEMORY = "--kv-memory SIZE says it"
 _SWAP = 4  # GiB for CPU blocks: --swap-space, per GPU
 
 
-class _Budget(NamedTuple):
+class Budget(NamedTuple):
     """Bytes of the rank that has least, as far as printed digits say."""
 
     low: int
@@ -25,7 +29,7 @@ class _Budget(NamedTuple):
     ranked: bool = False
 
 
-class _Reader:
+class Reader:
     """Goes through a run, and holds what it has said so far in each replica."""
 
     def __init__(self, question: Question, run: StartLog) -> None:
@@ -33,6 +37,7 @@ class _Reader:
         self.run = run
         self.ranks = question.request.layout.tp * question.request.layout.pp
         self.allocations: dict[tuple[int, bool], Allocation] = {}
+        self.counted_once: dict[bool, Question] = {}
         self.available: dict[str, list[Printed]] = {}
         self.counted: set[str] = set()  # replicas whose blocks have been counted
         self.tokens: dict[str, int] = {}
@@ -43,11 +48,22 @@ class _Reader:
         """The plan for sequences of a length. `whole`: windows in full, as before V1."""
         tokens = length or self.question.request.context
         if (tokens, whole) not in self.allocations:
-            question = self.question.at(1, tokens)
-            if whole:
-                question = question._replace(settings={**question.settings, "hybrid": False})
-            self.allocations[tokens, whole] = self.run.engine.allocate(question)
+            self.allocations[tokens, whole] = self.run.engine.allocate(self._counted(whole=whole).at(1, tokens))
         return self.allocations[tokens, whole]
+
+    def _counted(self, *, whole: bool) -> Question:
+        """The question, whose layers are laid into groups once for all lengths."""
+        if whole not in self.counted_once:
+            settings = {**self.question.settings, "hybrid": False} if whole else self.question.settings
+            self.counted_once[whole] = self.question._replace(settings=settings).counted()
+        return self.counted_once[whole]
+
+    def blocks_of(self, length: int) -> int:
+        """Blocks of a sequence. The engine lays the layers out once, and leaves that in the question."""
+        kept = self._counted(whole=False).kept
+        assert kept is not None
+        laid: Laid = kept["laid"]
+        return laid.per_sequence(length)
 
     def memory(self, found: MatchedLine) -> None:
         """Take the memory of a rank."""
@@ -60,28 +76,28 @@ class _Reader:
             self.counted.discard(found.stream)
         self.available.setdefault(found.stream, []).append(printed)
 
-    def budget(self, stream: str, allocation: Allocation) -> _Budget | None:
+    def budget(self, stream: str, allocation: Allocation) -> Budget | None:
         """What the blocks are cut from: the least memory of all ranks, or the blocks themselves."""
         blocks = self.blocks.get(stream)
         if blocks is not None:
             width = allocation.values["bytes_per_block"]
             assert isinstance(width, int)
-            return _Budget(blocks * width, blocks * width, blocks * width)
+            return Budget(blocks * width, blocks * width, blocks * width)
         if self.run.budget is not None:
-            return _Budget(self.run.budget, self.run.budget, self.run.budget)
+            return Budget(self.run.budget, self.run.budget, self.run.budget)
         if isinstance(self.question.settings.get("num_gpu_blocks"), int):
-            return _Budget(0, 0, 0)
+            return Budget(0, 0, 0)
         known = self.available.get(stream) or self.available.get("")
         if not known:
             return None
         least = min(known, key=lambda each: each.bounds(self.run.giga))
         low, high = least.bounds(self.run.giga)
-        return _Budget(max(low, 0), max(least.whole(self.run.giga), 0), max(high, 0), len(known) < self.ranks)
+        return Budget(max(low, 0), max(least.whole(self.run.giga), 0), max(high, 0), len(known) < self.ranks)
 
 
 def expect(question: Question, run: StartLog) -> Iterator[Expected]:
     """Each number that vLLM printed beside what follows from the memory that it had, or from its other numbers."""
-    reader = _Reader(question, run)
+    reader = Reader(question, run)
     for found in run.found:
         if "available" in found.says:
             reader.memory(found)
@@ -91,14 +107,14 @@ def expect(question: Question, run: StartLog) -> Iterator[Expected]:
                 yield from rule(reader, found, printed)
 
 
-def _tokens(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+def _tokens(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     allocation = reader.allocate()
     yield _counted(reader, found, printed, allocation, "tokens", lambda capacity: capacity.tokens)
     reader.tokens[found.stream] = printed.value
     reader.counted.add(found.stream)
 
 
-def _concurrency(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+def _concurrency(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     """Of the tokens or blocks that were printed, else of the memory."""
     length = plain(found.says.get("length"))
     allocation, tokens = reader.allocate(length), reader.tokens.get(found.stream)
@@ -118,7 +134,7 @@ def _concurrency(reader: _Reader, found: MatchedLine, printed: Printed) -> Itera
         yield _counted(reader, found, printed, allocation, "concurrency", _hundredths, "x", 100)
 
 
-def _num_blocks(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+def _num_blocks(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     """`# GPU blocks` is how vLLM counted before it printed tokens, with windows in full before V1."""
     allocation = reader.allocate(whole="cpu_blocks" in found.says)
     reader.blocks.pop(found.stream, None)
@@ -129,55 +145,64 @@ def _num_blocks(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterat
     reader.counted.add(found.stream)
 
 
-def _cpu_blocks(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
-    swap = plain(reader.run.last("swap_space"))
-    blocks = (_SWAP if swap is None else swap) * GIB // _width(reader.allocate(whole=True))
+def _cpu_blocks(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+    swap = reader.question.settings.get("swap_space")
+    blocks = (swap if isinstance(swap, int) else _SWAP * GIB) // width(reader.allocate(whole=True))
     excuse = "" if swap is not None else f"--swap-space is not in the log: {_SWAP} GiB is its default"
     if printed.value:
         yield Expected(found.number, "cpu_blocks", printed, "", 1, blocks, blocks, blocks, excuse=excuse)
 
 
-def _needed(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+def _needed(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     allocation = reader.allocate(plain(found.says.get("length")))
     if allocation.values["groups"] != 1:
-        why = "the sum of layers before they are grouped"
-        yield Expected(found.number, "needed", printed, "GiB", reader.run.giga, why=why)
+        why = "what its layers need before they are grouped has no rule here"
+        yield Expected(found.number, "needed", printed, "GiB", reader.run.giga, why=why, open=True)
         return
     per_sequence = allocation.values["blocks_per_sequence"]
     assert isinstance(per_sequence, int)
-    needed = per_sequence * _width(allocation)
-    null = _width(allocation) if _row(reader.question).checkpoint else 0
+    needed = per_sequence * width(allocation)
+    null = width(allocation) if _row(reader.question).checkpoint else 0
     yield Expected(found.number, "needed", printed, "GiB", reader.run.giga, needed, needed, needed + null)
 
 
-def _longest(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+def _stored(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+    """The tokens of all blocks, as vLLM counted them before V1: of the blocks that it printed, in any model."""
+    allocation = reader.allocate(whole=True)
+    block = allocation.values["block_size"]
+    assert isinstance(block, int)
+    counted = _counted(
+        reader, found, printed, allocation, "stored", lambda capacity: _blocks(capacity) * block, "tokens"
+    )
+    yield counted._replace(implied=found.stream in reader.blocks)
+
+
+def _longest(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     budget = reader.budget(found.stream, reader.allocate())
     if budget is None:
         return
     most = plain(found.says.get("length")) or reader.question.request.context
-    low, middle, high = (_fitting(reader, each, most) for each in budget[:3])
+    low, middle, high = (fitting(reader, each, most) for each in budget[:3])
     yield Expected(found.number, "longest", printed, "tokens", 1, low, middle, high)
 
 
-def _fitting(reader: _Reader, budget: int, most: int) -> int:
+def fitting(reader: Reader, budget: int, most: int) -> int:
     """The longest sequence whose blocks fit."""
+    blocks = budget // width(reader.allocate(most))
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        allocation = reader.allocate(middle)
-        per_sequence = allocation.values["blocks_per_sequence"]
-        assert isinstance(per_sequence, int)
-        low, high = (middle, high) if per_sequence * _width(allocation) <= budget else (low, middle - 1)
+        low, high = (middle, high) if reader.blocks_of(middle) <= blocks else (low, middle - 1)
     return low
 
 
-def _attn_block(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+def _attn_block(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     block = reader.allocate().values["block_size"]
     assert isinstance(block, int)
     yield Expected(found.number, "attn_block", printed, "tokens", 1, block, block, block)
 
 
-def _mamba_pad(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+def _mamba_pad(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     """The page of a state, padded to that of a block of attention."""
     settings = settings_of(reader.question, _row(reader.question))
     caches = [cache for placed in reader.question.placement.layers for cache in placed.caches]
@@ -190,7 +215,7 @@ def _mamba_pad(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterato
     yield Expected(found.number, "mamba_pad_pct", printed, "%", 100, low, low, low + 1)
 
 
-_RULES: dict[str, Callable[[_Reader, MatchedLine, Printed], Iterator[Expected]]] = {
+_RULES: dict[str, Callable[[Reader, MatchedLine, Printed], Iterator[Expected]]] = {
     "attn_block": _attn_block,
     "mamba_pad_pct": _mamba_pad,
     "num_blocks": _num_blocks,
@@ -199,12 +224,13 @@ _RULES: dict[str, Callable[[_Reader, MatchedLine, Printed], Iterator[Expected]]]
     "concurrency": _concurrency,
     "needed": _needed,
     "longest": _longest,
+    "stored": _stored,
 }
 _PLACES = {"concurrency": 2, "needed": 2, "mamba_pad_pct": 2}
 
 
 def _counted(
-    reader: _Reader,
+    reader: Reader,
     found: MatchedLine,
     printed: Printed,
     allocation: Allocation,
@@ -216,17 +242,17 @@ def _counted(
     """A count that follows from the memory."""
     budget = reader.budget(found.stream, allocation)
     if budget is None or allocation.capacity is None:
-        return Expected(found.number, quantity, printed, unit, scale, why=_NO_MEMORY)
+        return Expected(found.number, quantity, printed, unit, scale, why=_NO_MEMORY, hint=_SAY_MEMORY)
     low, middle, high = (of(allocation.capacity(each)) for each in budget[:3])
     return Expected(found.number, quantity, printed, unit, scale, low, middle, high, ranked=budget.ranked)
 
 
 def _capacity(allocation: Allocation, blocks: int) -> Capacity:
     assert allocation.capacity is not None
-    return allocation.capacity(blocks * _width(allocation))
+    return allocation.capacity(blocks * width(allocation))
 
 
-def _width(allocation: Allocation) -> int:
+def width(allocation: Allocation) -> int:
     width = allocation.values["bytes_per_block"]
     assert isinstance(width, int)
     return width

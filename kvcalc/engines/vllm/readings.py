@@ -1,46 +1,37 @@
 """Which other readings there are of a log of vLLM: what it leaves open, and rules that were those of other versions."""
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, product
+from collections.abc import Iterator, Sequence
 
 from kvcalc.core.model import Attention, Indexer, Latent, Recurrent
 from kvcalc.engines.base import Question
-from kvcalc.engines.log_form import StartLog, Variation
+from kvcalc.engines.log_form import StartLog, Variation, Way, Ways
 from kvcalc.engines.vllm.versions import VERSIONS, Version
 
-__all__ = ["rules_of", "variations"]
+__all__ = ["rules_of", "variations", "ways"]
 
-_Way = tuple[str, Callable[[Question], Question]]
+_DRAFTED = range(1, 9)  # tokens that a draft may propose
 
 
-def variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:
-    """What the log leaves open, one and up to three things at a time; then what would contradict it."""
-    ways = _ways(question, run, version)
-    for many in (1, 2, 3):
-        for chosen in combinations(ways, many):
-            for each in product(*chosen):
-                changed = question
-                for _, change in each:
-                    changed = change(changed)
-                yield Variation(", ".join(words for words, _ in each), changed, open=True)
+def variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
+    """Rules that were those of other versions than the log names."""
     if version is not None:
         for row in VERSIONS:
             if row != question.version:
-                yield Variation(
-                    f"the rules of another time, vllm {row.name}", question._replace(version=row), open=False
-                )
+                yield Variation(f"the rules of another time, vllm {row.name}", question._replace(version=row))
 
 
-def _ways(question: Question, run: StartLog, version: str | None) -> list[Sequence[_Way]]:
+def ways(question: Question, run: StartLog, version: str | None) -> Ways:
     """What is not stated, with the values that it may have."""
-    settings, caches = question.settings, question.request.model.distinct_caches
+    settings, model = question.settings, question.request.model
+    caches = model.distinct_caches
     windows = any(isinstance(c, Attention) and c.reach in ("sliding", "chunked", "cross") for c in caches)
     latents = any(isinstance(c, Latent) for c in caches)
     sparse = any(isinstance(c, Indexer) and c.store for c in caches)
     states = [c.kind for c in caches if isinstance(c, Recurrent)]
     rows = [_version(row) for row in reversed(_rows(run)) if row != question.version]
+    drafts = bool(states or model.draft) and not run.stated("speculation", "speculative_config")
     # whether it matters, the settings that would state it, and the ways
-    table: tuple[tuple[bool, set[str], Sequence[_Way]], ...] = (
+    table: tuple[tuple[bool, set[str], Sequence[Way]], ...] = (
         (version is None, set(), rows),
         (run.last("cpu") is not None, {"block_size"}, [_knob("block_size", 128, "blocks of 128 tokens, as on CPUs")]),
         (latents, {"block_size", "backend"},
@@ -48,7 +39,7 @@ def _ways(question: Question, run: StartLog, version: str | None) -> list[Sequen
         (sparse, {"backend"},
          [_knob("backend", "FLASHINFER_MLA_SPARSE", "Blackwell's kernel for sparse latents, in plain fp8")]),
         (windows, {"max_num_batched_tokens"},
-         [_knob("max_num_batched_tokens", n, f"{n:,} batched tokens") for n in (2048, 16384)]),
+         [_knob("max_num_batched_tokens", n, f"{n:,} batched tokens") for n in (2048, 4096, 8192, 16384)]),
         (windows, {"async_scheduling"}, [_knob("async_scheduling", False, "scheduling that is not asynchronous")]),
         (bool(states), {"block_size", "backend"}, [_knob("block_size", 64, "blocks of 64 tokens, as on Intel's GPUs")]),
         (bool(states), {"enable_prefix_caching"},
@@ -57,9 +48,10 @@ def _ways(question: Question, run: StartLog, version: str | None) -> list[Sequen
          [_knob("mamba_cache_mode", "align", "states kept where prefixes end")]),
         ("deltanet" in states, {"gdn_backend"},
          [_knob("gdn_backend", "triton", "Triton's kernel for the gated delta rule")]),
+        (drafts, {"speculative"}, [_drafted(n) for n in _DRAFTED]),
         (windows, {"hybrid"}, [_knob("hybrid", False, "windows kept in full")]),
     )  # fmt: skip
-    return [ways for matters, stated, ways in table if matters and not stated & set(settings)]
+    return [each for matters, stated, each in table if matters and each and not stated & set(settings)]
 
 
 def _rows(run: StartLog) -> list[Version]:
@@ -78,9 +70,18 @@ def rules_of(run: StartLog) -> str | None:
     return rows[-1].name if rows[-1] != VERSIONS[-1] else None
 
 
-def _version(row: Version) -> _Way:
-    return f"the rules of vllm {row.name}", lambda question: question._replace(version=row)
+def _version(row: Version) -> Way:
+    return Way("version", f"the rules of vllm {row.name}", lambda question: question._replace(version=row))
 
 
-def _knob(name: str, value: object, words: str) -> _Way:
-    return words, lambda question: question._replace(settings={**question.settings, name: value})
+def _knob(name: str, value: object, words: str) -> Way:
+    return Way(name, words, lambda question: _with(question, **{name: value}))
+
+
+def _drafted(tokens: int) -> Way:
+    words = f"{tokens} drafted token{'s' if tokens > 1 else ''}"
+    return Way("speculative", words, lambda question: _with(question, method="mtp", speculative=tokens))
+
+
+def _with(question: Question, **settings: object) -> Question:
+    return question._replace(settings={**question.settings, **settings})
