@@ -8,24 +8,29 @@
     >>> kvcalc.fit(size, vram="80GB", weights="int4").max_batch
     33
 
-Everything returned is a frozen value with bytes as ints; every mistake is a `KvcalcError`. The command line is built on
-the same functions. Names are imported when they are first used, so that `import kvcalc` costs nothing.
+Answers are typed and have bytes as ints; `to_dict()` is the document of `--json`, and `rows()` what a data frame takes.
+Every mistake is a `KvcalcError`. The command line asks the same questions. Names are imported when they are first used,
+so that `import kvcalc` costs nothing.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kvcalc.api import fit, load, models, size
+    from kvcalc.api import check, compare, fit, gpus, load, models, plan, size, sweep, tradeoff
     from kvcalc.core.fitting import Fit
     from kvcalc.core.model import Model
     from kvcalc.core.sizing import Size
     from kvcalc.errors import DocumentError, KvcalcError
     from kvcalc.version import __version__
 
-__all__ = ["DocumentError", "Fit", "KvcalcError", "Model", "Size", "__version__", "fit", "load", "models", "size"]
+__all__ = [
+    "DocumentError", "Fit", "KvcalcError", "Model", "Size", "__version__", "check", "compare", "fit", "gpus", "load",
+    "models", "plan", "size", "sweep", "tradeoff",
+]  # fmt: skip
 
 _HOMES = {
-    **dict.fromkeys(("fit", "load", "models", "size"), "api"),
+    **dict.fromkeys(("fit", "gpus", "load", "models", "size", "sweep", "compare"), "api.sizes"),
+    **dict.fromkeys(("check", "plan", "tradeoff"), "api.plans"),
     **dict.fromkeys(("DocumentError", "KvcalcError"), "errors"),
     "Fit": "core.fitting",
     "Model": "core.model",

@@ -1,11 +1,18 @@
-"""The Python interface: what the package's docstring shows, and one exception for every mistake."""
+"""The Python interface: what the package's docstring shows, every verb, and one exception for every mistake."""
 
 import doctest
+import io
+import json
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kvcalc
+from kvcalc.cli.main import run
+
+LOG = Path(__file__).parent / "logs" / "vllm-llama3.3-70b.log"
 
 
 def test_the_documented_python_session_is_true() -> None:
@@ -14,8 +21,8 @@ def test_the_documented_python_session_is_true() -> None:
     assert (results.failed, results.attempted > 3) == (0, True)
 
 
-def test_the_python_interface() -> None:
-    """Everything that the package names is there, and answers as the command line does."""
+def test_sizes_and_fits() -> None:
+    """Everything that the package names is there, and answers in whole bytes."""
     assert [name for name in kvcalc.__all__ if not hasattr(kvcalc, name)] == []
     assert set(kvcalc.__all__) <= set(dir(kvcalc))
     size = kvcalc.size(kvcalc.load("Llama-3-70B"), context="max", batch=2, kv_dtype="fp8", tp=8)
@@ -24,29 +31,124 @@ def test_the_python_interface() -> None:
     # 72e9 - 70.55e9 / 8 - 1e9 bytes, and 167,772,160 a sequence of 8,192 tokens
     assert (fit.memory.kv_budget, fit.max_batch, fit.fits) == (62_181_250_000, 370, True)
     assert kvcalc.fit(size, kv_memory=335_544_319).fits is False
+    assert kvcalc.fit(size.size, kv_memory=335_544_320).fits is True
     assert "llama3-70b" in kvcalc.models()
+    assert "h100-sxm" in kvcalc.gpus()
 
 
-@pytest.mark.parametrize(
-    "mistake",
-    [
-        lambda: kvcalc.load("llama3-7b"),
-        lambda: kvcalc.size(kvcalc.load("gpt2"), batch=0),
-        lambda: kvcalc.size(kvcalc.load("gpt2"), tp=5),
-        lambda: kvcalc.size(kvcalc.load("t5-small"), context="max"),
-        lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2"))),
-        lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80"),
-        lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80GB", weights="fp61"),
-        lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80GB", weights=-1),
-        lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80GB", weights=None),
-        lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80GB", kv_memory="1GB"),
-    ],
-    ids=["name", "batch", "tp", "context", "no budget", "unit", "weights", "minus", "no weights", "two budgets"],
-)
-def test_every_mistake_in_python_is_a_kvcalc_error(mistake: Callable[[], object]) -> None:
-    """A program has one exception to catch."""
-    with pytest.raises(kvcalc.KvcalcError):
+def command_line(capsys: pytest.CaptureFixture[str], *argv: str) -> Any:
+    """The document that the command line prints."""
+    dashes = argv.index("--") if "--" in argv else len(argv)
+    run([*argv[:dashes], "--json", *argv[dashes:]])
+    return json.loads(capsys.readouterr().out)
+
+
+# The same question in both languages.
+PAIRS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
+    "size": (
+        lambda: kvcalc.size("llama3-70b", batch=8, gpu="8xh100", engine="vllm@0.30", utilization=0.8, weights="fp8"),
+        ("llama3-70b", "--batch", "8", "--gpu", "8xh100", "--engine", "vllm@0.30", "--utilization", "0.8",
+         "--weights", "fp8"),
+    ),
+    "flags": (
+        lambda: kvcalc.size("llama3-8b", engine="llama.cpp", flags=["-c", "32768", "-np", "4", "-ctk", "q8_0"]),
+        ("llama3-8b", "--engine", "llama.cpp", "--", "-c", "32768", "-np", "4", "-ctk", "q8_0"),
+    ),
+    "plan": (
+        lambda: kvcalc.plan("llama3.1-8b", users=50, context=8192, gpu=["l4", "h100"], kv_dtype=["auto", "fp8"]),
+        ("plan", "llama3.1-8b", "--users", "50", "--context", "8k", "--gpu", "l4,h100", "--kv-dtype", "auto,fp8"),
+    ),
+    "rate": (
+        lambda: kvcalc.plan("llama3.1-8b", input="1155/4083", output="211/451", rate=5, gpu="l4"),
+        ("plan", "llama3.1-8b", "--input", "1155/4083", "--output", "211/451", "--rate", "5", "--gpu", "l4"),
+    ),
+    "sweep": (
+        lambda: kvcalc.sweep("gemma3-27b", context=[1024, 2048], batch=[1, 2], engine=["vllm", "mlx"], vram="80GB"),
+        ("sweep", "gemma3-27b", "--context", "1k,2k", "--batch", "1,2", "--engine", "vllm,mlx", "--vram", "80GB"),
+    ),
+    "range": (
+        lambda: kvcalc.sweep("gemma3-27b", context="1k..8k:x2", tp=[1, 2], weights="int4", gpu="l4"),
+        ("sweep", "gemma3-27b", "--context", "1k..8k:x2", "--tp", "1,2", "--weights", "int4", "--gpu", "l4"),
+    ),
+    "compare": (
+        lambda: kvcalc.compare("llama3-8b", "deepseek-v3", context=32768, kv_dtype=["auto", "fp8"]),
+        ("compare", "llama3-8b", "deepseek-v3", "--context", "32k", "--kv-dtype", "auto,fp8"),
+    ),
+    "tradeoff": (
+        lambda: kvcalc.tradeoff("llama3-8b", input=3000, output=100, gpu="h100", bandwidth_share=0.7, link="nvme"),
+        ("tradeoff", "llama3-8b", "--input", "3000", "--output", "100", "--gpu", "h100", "--bandwidth-share", "0.7",
+         "--link", "nvme"),
+    ),
+    "check": (lambda: kvcalc.check(str(LOG)), ("check", str(LOG))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_both_languages_give_one_answer(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A question has one document, in Python and on the command line; rows are flat, and notebooks get tables."""
+    ask, argv = PAIRS[name]
+    found = ask()
+    document = command_line(capsys, *argv)
+    assert json.loads(json.dumps(found.to_dict())) == document
+    rows = found.rows()
+    assert rows
+    assert [value for row in rows for value in row.values() if isinstance(value, dict | list)] == []
+    assert found._repr_html_().count("<table>") == found._repr_html_().count("</table>") > 0
+    if "rows" in document:
+        assert rows == document["rows"]
+
+
+def test_answers_are_typed() -> None:
+    """What an answer holds is there by name, without its document."""
+    size = kvcalc.size("llama3-8b", gpu="l4", engine="vllm", context=8192)
+    assert (size.fit is not None, size.reservation is not None, size.bytes_per_sequence) == (True, True, 2**30)
+    best = kvcalc.plan("llama3-8b", users=10, gpu="h100").best
+    assert best is not None
+    assert (best.gpus, best.card.name) == (1, "h100-sxm")
+    assert [cell.bytes_total for _, cell in kvcalc.sweep("llama3-8b", context="8k", batch=[1, 3]).cells] == [
+        2**30,
+        3 * 2**30,
+    ]
+    ratio = kvcalc.tradeoff("llama3-8b", context=4096).comparison.generation.ratio
+    assert ratio > 100  # 256 new tokens, each of which would compute some 4,000 again
+    assert kvcalc.check(io.BytesIO(LOG.read_bytes())).verdict == "match"
+    assert {row["name"] for row in kvcalc.gpus().rows()} >= {"h100-sxm", "l4"}
+    assert {row["preset"] for row in kvcalc.models().rows()} >= {"llama3-8b"}
+
+
+MISTAKES: list[tuple[Callable[[], object], str]] = [
+    (lambda: kvcalc.load("llama3-7b"), ""),
+    (lambda: kvcalc.size(kvcalc.load("gpt2"), batch=0), "batch:"),
+    (lambda: kvcalc.size(kvcalc.load("gpt2"), tp=5), "tp:"),
+    (lambda: kvcalc.size(kvcalc.load("t5-small"), context="max"), "context:"),
+    (lambda: kvcalc.size(7), "model:"),
+    (lambda: kvcalc.size("gpt2", vram="80GB", gpu="h100"), "gpu:"),
+    (lambda: kvcalc.size("gpt2", block_size=16), "block_size:"),
+    (lambda: kvcalc.size("gpt2", utilization=0.9), "utilization:"),
+    (lambda: kvcalc.size("gpt2", engine="vlm"), "engine:"),
+    (lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2"))), "vram:"),
+    (lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80"), "vram:"),
+    (lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80GB", weights="fp61"), "weights:"),
+    (lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80GB", weights=-1), "weights:"),
+    (lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80GB", weights=None), "weights:"),
+    (lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80GB", kv_memory="1GB"), "kv_memory:"),
+    (lambda: kvcalc.plan("gpt2", rate=3), "rate:"),
+    (lambda: kvcalc.plan("gpt2", gpu="nosuch"), "gpu:"),
+    (lambda: kvcalc.sweep("gpt2", context="8k..4k"), "context:"),
+    (lambda: kvcalc.sweep("gpt2", lenght=4), "lenght:"),
+    (kvcalc.compare, "models:"),
+    (lambda: kvcalc.tradeoff("gpt2", bandwidth_share=0.5), "bandwidth_share:"),
+    (lambda: kvcalc.check("no such log"), "no such log:"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "argument"), MISTAKES, ids=range(len(MISTAKES)))
+def test_every_mistake_in_python_is_a_kvcalc_error(mistake: Callable[[], object], argument: str) -> None:
+    """A program has one exception to catch, which names the argument."""
+    with pytest.raises(kvcalc.KvcalcError) as caught:
         mistake()
+    assert caught.value.message.startswith(argument)
+    assert "--" not in caught.value.message
 
 
 def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:

@@ -7,6 +7,9 @@ import typer
 
 from kvcalc.cards.names import catalogue, find_machine, find_one
 from kvcalc.cli import options as o
+from kvcalc.cli.completion import complete_gpu_names, of_words
+from kvcalc.cli.output import output_of
+from kvcalc.cli.parameters import verb
 from kvcalc.cli.shell import emit
 from kvcalc.errors import KvcalcError
 from kvcalc.views.gpus import (
@@ -27,30 +30,21 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-def _complete_vendors(incomplete: str) -> list[str]:
-    return [vendor for vendor in vendors() if vendor.lower().startswith(incomplete.lower())]
-
-
-def _complete_sorts(incomplete: str) -> list[str]:
-    return [word for word in SORTS if word.startswith(incomplete)]
-
-
-@app.command()
+@verb(app)
 def gpus(
-    ctx: typer.Context,
     name: Annotated[
         str | None,
         typer.Argument(
             metavar="[NAME]",
             help="Show this GPU or machine type; local: those of this machine.",
-            autocompletion=o.complete_gpu_names,
+            autocompletion=complete_gpu_names,
             show_default=False,
         ),
     ] = None,
     vendor: Annotated[
         str | None,
         typer.Option(
-            "--vendor", metavar="WORD", help="Only this maker's: nvidia, amd.", autocompletion=_complete_vendors
+            "--vendor", metavar="WORD", help="Only this maker's: nvidia, amd.", autocompletion=of_words(vendors)
         ),
     ] = None,
     sort: Annotated[
@@ -59,18 +53,15 @@ def gpus(
             "--sort",
             metavar="|".join(SORTS),
             help="The most first, of prices the least.",
-            autocompletion=_complete_sorts,
+            autocompletion=of_words(lambda: SORTS),
         ),
     ] = None,
     gpu_file: o.GpuFile = None,
-    format_: o.Format = None,
-    json_: o.Json = False,
-    get: o.Get = None,
-    quiet: o.Quiet = False,
-    units: o.UnitsOption = None,
+    *,
+    words: o.OutputWords,
 ) -> None:
     """List the GPUs, or show one with where its facts were read."""
-    output = o.output_of({**ctx.params, "explain": False}, terminal=sys.stdout.isatty())
+    output = output_of(words, terminal=sys.stdout.isatty())
     if name in (None, "local"):
         found = listing(vendor, sort, gpu_file, here=name is not None)
         names = "\n".join(one.id for one in found.cards)

@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from kvcalc.cli import options as o
+from kvcalc.cli.completion import FORMATS, complete_models, of_words
+from kvcalc.cli.output import output_of
+from kvcalc.cli.parameters import verb
 from kvcalc.cli.shell import emit, standard_input, write
 from kvcalc.errors import ExitCode, KvcalcError, Problem, escape, shown
 from kvcalc.library import loader
@@ -27,21 +30,14 @@ __all__ = ["app"]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-_FORMATS = (*o.FORMATS, "yaml")
+_FORMATS = (*FORMATS, "yaml")
 
 
-def _complete_attention(incomplete: str) -> list[str]:
-    return [word for word in ATTENTION if word.startswith(incomplete)]
-
-
-@app.command()
+@verb(app)
 def models(
-    ctx: typer.Context,
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[NAME]", help="Show this preset.", autocompletion=o.complete_models, show_default=False
-        ),
+        typer.Argument(metavar="[NAME]", help="Show this preset.", autocompletion=complete_models, show_default=False),
     ] = None,
     family: Annotated[
         str | None, typer.Option("--family", metavar="WORD", help="Only this family: llama, qwen.")
@@ -52,7 +48,7 @@ def models(
             "--attention",
             metavar="KIND",
             help="Only models of this class (gqa, mla, hybrid) or with such layers (sliding, cross, mamba2).",
-            autocompletion=_complete_attention,
+            autocompletion=of_words(lambda: ATTENTION),
         ),
     ] = None,
     check: Annotated[
@@ -63,11 +59,8 @@ def models(
             help="Say all that is wrong with a preset, those of a folder, or - (standard input).",
         ),
     ] = None,
-    format_: o.Format = None,
-    json_: o.Json = False,
-    get: o.Get = None,
-    quiet: o.Quiet = False,
-    units: o.UnitsOption = None,
+    *,
+    words: o.OutputWords,
 ) -> None:
     """List the presets, show one, or check a file."""
     asked = [word for word, value in (("NAME", name), ("--family", family), ("--check", check)) if value is not None]
@@ -76,7 +69,7 @@ def models(
         raise KvcalcError(f"models: {asked[0]} and {other} contradict each other")
     if check is not None:
         raise typer.Exit(_check(check))
-    output = o.output_of({**ctx.params, "explain": False}, terminal=sys.stdout.isatty(), formats=_FORMATS)
+    output = output_of(words, terminal=sys.stdout.isatty(), formats=_FORMATS)
     if output.form == "yaml":
         if name is None:
             raise KvcalcError("--format: yaml shows one preset, so it needs its NAME")

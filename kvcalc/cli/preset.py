@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from kvcalc.cli import options as o
+from kvcalc.cli.parameters import verb
 from kvcalc.cli.shell import standard_input, write
 from kvcalc.library import loader
 from kvcalc.preset.canonical import canonical_text
@@ -14,7 +15,7 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command()
+@verb(app)
 def preset(
     source: Annotated[
         str,
@@ -24,11 +25,12 @@ def preset(
             show_default=False,
         ),
     ],
-    assume_dense: o.AssumeDense = False,
+    *,
+    words: o.AssumeDenseWords,
 ) -> None:
     """Turn a model file into a YAML preset on standard output."""
     if source == "-":
-        mapping = loader.mapping_of_text(standard_input(), "<stdin>", assume_dense=assume_dense)
+        mapping = loader.mapping_of_text(standard_input(), "<stdin>", assume_dense=words.assume_dense)
     else:
-        mapping = loader.mapping_at(source, assume_dense=assume_dense)
+        mapping = loader.mapping_at(source, assume_dense=words.assume_dense)
     write(canonical_text(mapping))

@@ -6,7 +6,7 @@ from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from kvcalc.cli.options import Output
+from kvcalc.cli.output import Output
 from kvcalc.cli.shell import emit, save, write
 from kvcalc.errors import ExitCode, escape
 from kvcalc.views.document import Value

@@ -1,28 +1,26 @@
-"""What every verb needs from the world: a model read from somewhere, and text written to standard output."""
+"""What every verb needs from the world: text from standard input, and text written to standard output or a file."""
 
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kvcalc.cli.options import Output
-from kvcalc.core.model import Model
+from kvcalc.cli.options import AssumeDenseWords
+from kvcalc.cli.output import Output
 from kvcalc.errors import KvcalcError, escape, shown, shown_path
-from kvcalc.library import loader
 from kvcalc.preset.yaml_file import MOST_FILE_BYTES
+from kvcalc.queries.source import Source
 from kvcalc.views.document import Value, pick
 
 if TYPE_CHECKING:
     from kvcalc.views.report import Report
 
-__all__ = ["check_targets", "emit", "load_model", "save", "standard_input", "write"]
+__all__ = ["check_targets", "emit", "save", "source_of", "standard_input", "write"]
 
 
-def load_model(source: str, *, assume_dense: bool = False) -> Model:
-    """The model that a MODEL argument names; `-` is a preset or a config.json on standard input."""
-    if source != "-":
-        return loader.load(source, assume_dense=assume_dense)
-    return loader.load_text(standard_input(), "<stdin>", assume_dense=assume_dense)
+def source_of(model: str | None, words: AssumeDenseWords) -> Source:
+    """Where the model that a MODEL argument names comes from; `-` is standard input."""
+    return Source(model, words.assume_dense, standard_input)
 
 
 def standard_input(expected: str = "a preset or a config.json") -> bytes:

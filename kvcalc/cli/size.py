@@ -7,13 +7,15 @@ import typer
 
 from kvcalc.cli import options as o
 from kvcalc.cli.group import BEHIND_DASHES
-from kvcalc.cli.question import question_of
-from kvcalc.cli.shell import emit
-from kvcalc.core.fitting import fit
-from kvcalc.core.fitting import warnings as fit_warnings
-from kvcalc.core.request import warnings
+from kvcalc.cli.output import output_of
+from kvcalc.cli.parameters import verb
+from kvcalc.cli.shell import emit, source_of
+from kvcalc.cli.values import cache_of, count_of, memory_of, split_of, workload_of
 from kvcalc.errors import ExitCode
-from kvcalc.views.document import Value, pick, size_document
+from kvcalc.queries.options import EngineChoice
+from kvcalc.queries.size import SizeQuestion, answer
+from kvcalc.views.document import Value, pick
+from kvcalc.views.size import size_document
 
 if TYPE_CHECKING:
     from kvcalc.views.report import Report
@@ -22,63 +24,38 @@ __all__ = ["app"]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-_AT_MOST = "the batch is the most that the command allows at once: it starts, and fewer or shorter sequences may fit"
+
+class SizeWords(
+    o.WorkloadWords, o.CacheWords, o.EngineWords, o.BlockWords, o.MemoryWords, o.SplitWords, o.ExplainWords,
+    o.AssumeDenseWords,
+):  # fmt: skip
+    """What `size` takes."""
 
 
-@app.command()
-def size(
-    ctx: typer.Context,
-    model: o.ModelOrCommand = None,
-    context: o.Context = None,
-    batch: o.Batch = None,
-    encoder_tokens: o.EncoderTokens = None,
-    kv_dtype: o.KvDtype = None,
-    k_dtype: o.KDtype = None,
-    v_dtype: o.VDtype = None,
-    kv_heads: o.KvHeads = None,
-    engine: o.Engine = None,
-    block_size: o.BlockSize = None,
-    vram: o.Vram = None,
-    gpu: o.Gpu = None,
-    gpu_file: o.GpuFile = None,
-    kv_memory: o.KvMemory = None,
-    utilization: o.Utilization = None,
-    weights: o.WeightsOption = None,
-    overhead: o.Overhead = None,
-    tp: o.Tp = None,
-    pp: o.Pp = None,
-    dp: o.Dp = None,
-    dcp: o.Dcp = None,
-    gpus: o.Gpus = None,
-    format_: o.Format = None,
-    json_: o.Json = False,
-    get: o.Get = None,
-    quiet: o.Quiet = False,
-    units: o.UnitsOption = None,
-    explain: o.Explain = False,
-    assume_dense: o.AssumeDense = False,
-) -> None:
+@verb(app)
+def size(ctx: typer.Context, model: o.ModelOrCommand = None, *, words: SizeWords) -> None:
     """Size of the KV cache, and what fits (the default)."""
-    given = ctx.params
-    output = o.output_of(given, terminal=sys.stdout.isatty())
-    budget = o.budget_of(given)
-    asked = question_of(model, ctx.meta.get(BEHIND_DASHES), given)
-    budget = asked.budget(budget)
-    fitted = None if budget is None else fit(asked.size, budget, asked.allocator)
-    shorter = asked.shortened(fitted)
-    if shorter is not None and budget is not None:
-        asked, fitted = shorter, fit(shorter.size, budget, shorter.allocator)
-    stored = asked.stored if budget is not None and budget.weights == "auto" else None
-    at_most = [_AT_MOST] if asked.at_most and fitted is not None and not fitted.fits else []
-    said = [*warnings(asked.size.request), *asked.warnings, *at_most, *fit_warnings(fitted and fitted.memory, stored)]
+    output = output_of(words, terminal=sys.stdout.isatty())
+    found = answer(
+        SizeQuestion(
+            source=source_of(model, words),
+            workload=workload_of(words),
+            form=cache_of(words),
+            split=split_of(words),
+            memory=memory_of(words),
+            engine=EngineChoice(
+                words.engine, ctx.meta.get(BEHIND_DASHES), count_of(words.block_size, "--block-size", None)
+            ),
+        )
+    )
 
     def document() -> dict[str, Value]:
-        return size_document(asked.size, budget, fitted, said, explain=explain, engine=asked.engine_values(fitted))
+        return size_document(found, explain=output.explain)
 
     def report() -> "Report":
-        from kvcalc.views.size import size_report  # --quiet, --get and --json need no words
+        from kvcalc.views.size_words import size_report  # --quiet, --get and --json need no words
 
-        return size_report(asked.size, fitted, said, explain=explain, engine=asked.engine_part(fitted))
+        return size_report(found, explain=output.explain)
 
-    emit(output, document, report, headline=lambda document: pick(document, "kv.bytes_total"), warnings=said)
-    raise typer.Exit(ExitCode.OK if fitted is None or fitted.fits else ExitCode.NO)
+    emit(output, document, report, lambda document: pick(document, "kv.bytes_total"), warnings=found.warnings)
+    raise typer.Exit(ExitCode.OK if found.fit is None or found.fit.fits else ExitCode.NO)

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from kvcalc.cli import options as o
+from kvcalc.cli.output import output_of
+from kvcalc.cli.parameters import verb
 from kvcalc.cli.shell import emit, standard_input
+from kvcalc.cli.values import workload_of
 from kvcalc.errors import ExitCode
 from kvcalc.library import loader
 from kvcalc.library.locate import ModelFile, locate
+from kvcalc.queries.options import CacheFormat, Split, request_for
 from kvcalc.views.document import pick
 
 if TYPE_CHECKING:
@@ -21,29 +25,17 @@ __all__ = ["app"]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-# What can be asked about a size and means nothing here: the cache is that of one process, in the model's own dtype.
-_UNASKED = ("kv_dtype", "k_dtype", "v_dtype", "kv_heads", "tp", "pp", "dp", "dcp", "gpus")
+
+class VerifyWords(o.WorkloadWords, o.OutputWords, o.AssumeDenseWords):
+    """What `verify` takes: the cache is that of one process, in the model's own dtype."""
 
 
-@app.command()
-def verify(
-    ctx: typer.Context,
-    model: o.ModelArgument,
-    context: o.Context = None,
-    batch: o.Batch = None,
-    encoder_tokens: o.EncoderTokens = None,
-    format_: o.Format = None,
-    json_: o.Json = False,
-    get: o.Get = None,
-    quiet: o.Quiet = False,
-    units: o.UnitsOption = None,
-    assume_dense: o.AssumeDense = False,
-) -> None:
+@verb(app)
+def verify(model: o.ModelArgument, *, words: VerifyWords) -> None:
     """Build the model's real cache with transformers, and compare it with the prediction."""
-    given = {**dict.fromkeys(_UNASKED), "explain": False, **ctx.params}
-    output = o.output_of(given, terminal=sys.stdout.isatty())
-    facts, file = _loaded(model, assume_dense=assume_dense)
-    request = o.request_of(facts, given)
+    output = output_of(words, terminal=sys.stdout.isatty())
+    facts, file = _loaded(model, assume_dense=words.assume_dense)
+    request = request_for(facts, workload_of(words), CacheFormat(), Split())
 
     from kvcalc.verifying import running  # torch takes seconds to import
     from kvcalc.verifying.building import installed

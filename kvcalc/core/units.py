@@ -10,6 +10,7 @@ from kvcalc.errors import KvcalcError, shown
 
 __all__ = [
     "MOST_BYTES",
+    "MOST_GPUS",
     "MOST_TOKENS",
     "Fraction",
     "Units",
@@ -26,9 +27,11 @@ __all__ = [
 
 Units = Literal["iec", "si"]
 
-# Bounds against slips and hostile input, far above any machine: 8 EiB less a byte, and 2^40 tokens or sequences.
+# Bounds against slips and hostile input, far above any machine: 8 EiB less a byte, 2^40 tokens or sequences, and 65,536
+# GPUs.
 MOST_BYTES = 2**63 - 1
 MOST_TOKENS = 2**40
+MOST_GPUS = 2**16
 
 _PREFIXES = "KMGTPE"
 _SIZE_UNITS = (

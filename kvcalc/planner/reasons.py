@@ -16,12 +16,12 @@ Binding = Literal["weights", "overhead", "kv", "model", "engine", "compute", "ba
 
 
 class Refused(NamedTuple):
-    """A number of a card that does not do: how many of `users` it would hold, and what binds."""
+    """A number of a card that does not do: the most sequences that it would hold, and what binds."""
 
     card: str
     label: str
     gpus: int
-    memory: int
+    max_sequences: int
     binding: Binding
     why: str
     fixed: bool = False  # the number was
@@ -39,7 +39,7 @@ class Change(NamedTuple):
 class _Miss(NamedTuple):
     """One way that falls short: the sequences that it holds, and the bytes that are missing for one."""
 
-    memory: int
+    max_sequences: int
     free: int
     config: ParallelConfig
     gpus: int
@@ -50,8 +50,8 @@ def refuse(search: Search, candidate: Candidate, configs: Sequence[ParallelConfi
     card = candidate.card
     precision = configs[0].precision if configs else None
 
-    def refused(gpus: int, memory: int, binding: Binding, why: str) -> Refused:
-        return Refused(card.name, card.label, gpus, memory, binding, why, candidate.fixed is not None)
+    def refused(gpus: int, sequences: int, binding: Binding, why: str) -> Refused:
+        return Refused(card.name, card.label, gpus, sequences, binding, why, candidate.fixed is not None)
 
     if precision is not None and (lacking := unsupported(card, precision, search.backend)):
         return refused(most, 0, "dtype", lacking)
@@ -61,7 +61,12 @@ def refuse(search: Search, candidate: Candidate, configs: Sequence[ParallelConfi
         return refused(most, 0, "engine" if known else "model", known or "no way to split the model has so many GPUs")
     best = max(
         misses,
-        key=lambda miss: (miss.memory, miss.free, -miss.gpus, *(-size for size in simplicity(miss.config.layout))),
+        key=lambda miss: (
+            miss.max_sequences,
+            miss.free,
+            -miss.gpus,
+            *(-size for size in simplicity(miss.config.layout)),
+        ),
     )
     return refused(best.gpus, *_short(search, candidate, best))
 
@@ -90,19 +95,19 @@ def _short(search: Search, candidate: Candidate, miss: _Miss) -> tuple[int, Bind
         if config.weights >= usable:
             return 0, "weights", weights
         return 0, "overhead" if lines > config.weights else "weights", f"{weights}, and the rest {format_bytes(lines)}"
-    if not miss.memory:
+    if not miss.max_sequences:
         one = search.backend.replica_memory(config, card).needed(1, question.context)
         return 0, "kv", (f"{weights}, one sequence needs {format_bytes(one)} and finds {format_bytes(miss.free)}")
-    if miss.memory < question.users:
-        return miss.memory, "kv", f"{weights}, {miss.memory:,} of {many(question.users, 'sequence')} fit"
+    if miss.max_sequences < question.users:
+        return miss.max_sequences, "kv", f"{weights}, {miss.max_sequences:,} of {many(question.users, 'sequence')} fit"
     if question.rate is not None:
         try:
             load = search.load(card, config, miss.free, rate=question.rate * config.ranks / miss.gpus)
         except KvcalcError as error:  # a rate of the card that is not published
-            return miss.memory, "unknown", error.message.removeprefix("--gpu: ")
+            return miss.max_sequences, "unknown", error.message.removeprefix("--gpu: ")
         if load.binding is not None:
-            return miss.memory, load.binding, f"{load.reason}{split}"
-    return miss.memory, "unknown", weights
+            return miss.max_sequences, load.binding, f"{load.reason}{split}"
+    return miss.max_sequences, "unknown", weights
 
 
 def _split(config: ParallelConfig) -> str:
@@ -119,7 +124,7 @@ def fewer(search: Search, row: PlanRow, configs: Sequence[ParallelConfig]) -> Re
 
 def nearest(refusals: Sequence[Refused]) -> Refused:
     """What comes nearest to what is asked."""
-    return max(refusals, key=lambda each: (each.memory, -each.gpus, each.card))
+    return max(refusals, key=lambda each: (each.max_sequences, -each.gpus, each.card))
 
 
 def changed(

@@ -10,7 +10,7 @@ from kvcalc.version import __version__
 from kvcalc.views.chart import Chart
 from kvcalc.views.report import Bytes, Cell, Count, Gauge, Report, Section, without_gauges
 
-__all__ = ["render"]
+__all__ = ["fragment", "render"]
 
 _LONG = 30  # letters of a cell that would else be wrapped to a word a line
 
@@ -39,10 +39,24 @@ def render(report: Report, charts: Sequence[Chart], units: Units) -> str:
     return "\n".join(_page(report, charts, units)) + "\n"
 
 
+def fragment(report: Report, units: Units) -> str:
+    """The words and tables alone, to stand in somebody else's page."""
+    return "\n".join(_words(report, units)) + "\n"
+
+
 def _page(report: Report, charts: Sequence[Chart], units: Units) -> Iterator[str]:
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
     yield f"<title>{_safe(report.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>"
+    yield from _head(report)
+    for chart in charts:
+        yield f"<figure>\n{svg.render(chart, units)}</figure>"
+    for section in report.sections:
+        yield from _section(section, units)
+    yield f"<footer>kvcalc {__version__}</footer>\n</body>\n</html>"
+
+
+def _head(report: Report) -> Iterator[str]:
     yield f"<h1>{_safe(report.title)}</h1>"
     if report.facts:
         yield f'<p class="facts">{_safe(", ".join(report.facts))}</p>'
@@ -52,11 +66,12 @@ def _page(report: Report, charts: Sequence[Chart], units: Units) -> Iterator[str
         yield f'<p class="verdict">{_safe(report.verdict)}</p>'
     for warning in report.warnings:
         yield f'<p class="warning">Warning: {_safe(warning)}</p>'
-    for chart in charts:
-        yield f"<figure>\n{svg.render(chart, units)}</figure>"
+
+
+def _words(report: Report, units: Units) -> Iterator[str]:
+    yield from _head(report)
     for section in report.sections:
         yield from _section(section, units)
-    yield f"<footer>kvcalc {__version__}</footer>\n</body>\n</html>"
 
 
 def _section(section: Section, units: Units) -> Iterator[str]:

@@ -12,9 +12,9 @@ from kvcalc.launch.command import launch
 from kvcalc.verifying.building import Versions, config_of_file, config_of_model, on_meta
 from kvcalc.verifying.comparing import Comparison, compare
 from kvcalc.verifying.measuring import readings
-from kvcalc.views.document import Value, model_values, opening
+from kvcalc.views.document import Value, opening
+from kvcalc.views.model import model_facts, model_values
 from kvcalc.views.report import Bytes, Cell, Report, Section
-from kvcalc.views.size import model_facts
 
 __all__ = ["File", "Verification", "comparisons", "question_of", "verify"]
 

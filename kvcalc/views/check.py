@@ -7,7 +7,8 @@ from kvcalc.engines.log_form import Failure
 from kvcalc.logs.checks import Failed
 from kvcalc.logs.compare import Checked, Compared, Verdict, overall
 from kvcalc.version import __version__
-from kvcalc.views.document import Value, model_values
+from kvcalc.views.document import Value
+from kvcalc.views.model import model_values
 from kvcalc.views.report import Cell, Report, Section
 
 __all__ = ["check_document", "check_report", "rows", "verdict"]

@@ -1,11 +1,12 @@
 """Models, formats or engines side by side: values for JSON and CSV, and a table for people."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from kvcalc.core.model import Model, attention_class
 from kvcalc.grid.sweep import Grid, GridCell, Plane, longest
-from kvcalc.views.document import Value, model_values, opening
+from kvcalc.queries.grid import GridAnswer
+from kvcalc.views.document import Value, opening
 from kvcalc.views.grid import (
     WORDS,
     View,
@@ -20,10 +21,10 @@ from kvcalc.views.grid import (
     verdict,
     view_of,
 )
+from kvcalc.views.model import model_facts, model_values
 from kvcalc.views.report import Cell, Count, Report, Section
-from kvcalc.views.size import model_facts
 from kvcalc.views.sweep import KEYS as SWEEP_KEYS
-from kvcalc.views.sweep import Form
+from kvcalc.views.sweep import Form, in_force
 from kvcalc.views.sweep import rows as sweep_rows
 
 __all__ = ["KEYS", "Compared", "compare_document", "compare_report", "compared", "rows", "view_of_all"]
@@ -52,13 +53,13 @@ class Compared(NamedTuple):
         return round(exact / textbook, 6) if exact is not None and textbook else None
 
 
-def compared(pairs: Sequence[tuple[Model, Grid]]) -> list[Compared]:
+def compared(grids: Sequence[GridAnswer]) -> list[Compared]:
     """Everything, model by model in the order given."""
     found = []
-    for model, grid in pairs:
-        answers = list(grid.answers())
-        for (plane, answer), row in zip(answers, sweep_rows(model, answers), strict=True):
-            found.append(Compared(model, plane, answer, row, _longest(plane, answer)))
+    for each in grids:
+        cells = list(each.grid.answers())
+        for (plane, cell), row in zip(cells, sweep_rows(each.model, cells), strict=True):
+            found.append(Compared(each.model, plane, cell, row, _longest(plane, cell)))
     return found
 
 
@@ -76,11 +77,9 @@ def rows(all_of: Sequence[Compared]) -> Iterator[tuple[Value, ...]]:
         yield (*one.row, *facts, one.textbook_ratio, one.max_context)
 
 
-def compare_document(
-    pairs: Sequence[tuple[Model, Grid]], asked: Mapping[str, Value], warnings: Sequence[str]
-) -> dict[str, Value]:
+def compare_document(grids: Sequence[GridAnswer], warnings: Sequence[str]) -> dict[str, Value]:
     """The document without its rows; `model` is a list."""
-    return opening("compare", [model_values(model) for model, _ in pairs], dict(asked), warnings)
+    return opening("compare", [model_values(each.model) for each in grids], in_force(grids[0]), warnings)
 
 
 def compare_report(all_of: Sequence[Compared], warnings: Sequence[str], form: Form) -> Report:

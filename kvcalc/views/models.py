@@ -9,9 +9,11 @@ from kvcalc.core.sizing import Size, measure, slope_and_fixed
 from kvcalc.core.units import format_count
 from kvcalc.errors import KvcalcError, nearest, shown
 from kvcalc.library import loader
-from kvcalc.views.document import Value, kv_values, model_values, opening
+from kvcalc.views.document import Value, opening
+from kvcalc.views.model import model_facts, model_values
 from kvcalc.views.report import Bytes, Count, Report, Section
-from kvcalc.views.size import group_rows, model_facts
+from kvcalc.views.size import kv_values
+from kvcalc.views.size_words import group_rows
 
 __all__ = [
     "ATTENTION",

@@ -1,55 +1,27 @@
 """A plan as values for JSON, and each of its rows as a command."""
 
-import shlex
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping
 
-from kvcalc.commands.start import Start
-from kvcalc.core.dtypes import DType
 from kvcalc.perf.load import Load
 from kvcalc.planner.overheads import total
-from kvcalc.planner.proposal import Proposal
 from kvcalc.planner.ranking import price
 from kvcalc.planner.reasons import Refused
 from kvcalc.planner.search import PlanRow
-from kvcalc.views.document import Value, model_values, opening
+from kvcalc.queries.plan import PlanAnswer
+from kvcalc.queries.starts import Starts, command, starts_of
+from kvcalc.views.document import Value, opening
+from kvcalc.views.model import model_values
 
-__all__ = ["Asked", "Line", "cache_name", "command", "plan_document", "rows", "start_of"]
-
-
-class Line(NamedTuple):
-    """The command of one of `servers` equal servers of an engine; or none, and `why` where that is worth a word."""
-
-    words: str | None
-    servers: int = 1
-    why: str | None = None
+__all__ = ["cache_name", "plan_document", "rows"]
 
 
-class Asked(NamedTuple):
-    """What the words of an answer need beside the proposal. `model` is MODEL as it was typed; `options` those words of
-    the command line that size a row again as well; `starts` writes the commands of engines, each with a reason where
-    there is none.
-    """
-
-    model: str
-    hub_id: str
-    options: tuple[str, ...]
-    request: Mapping[str, Value]
-    starts: Callable[[PlanRow, Start], Mapping[str, "Line"]]
-    engine: str | None = None
-    version: str | None = None
-    utilization: bool = False
-    shared_prefix: int = 0
-    top: int = 10
-    notes: tuple[str, ...] = ()
-
-
-def plan_document(proposal: Proposal, asked: Asked, warnings: Sequence[str]) -> dict[str, Value]:
+def plan_document(answer: PlanAnswer) -> dict[str, Value]:
     """The document of `plan`: every row that no other of the same card and formats beats."""
-    options: list[Value] = [_option(row, proposal, asked) for row in proposal.rows]
+    proposal, starts = answer.proposal, starts_of(answer)
+    options: list[Value] = [_option(row, answer, starts) for row in proposal.rows]
     facts = proposal.facts
     return {
-        **opening("plan", model_values(facts), dict(asked.request), warnings),
+        **opening("plan", model_values(facts), _request(answer), answer.warnings),
         "best": options[0] if options else None,
         "options": options,
         "why_not": None if proposal.why_not is None else _refused(proposal.why_not),
@@ -76,9 +48,39 @@ def rows(document: Mapping[str, Value]) -> list[Mapping[str, Value]]:
     return [option for option in options if isinstance(option, dict)]
 
 
-def _option(row: PlanRow, proposal: Proposal, asked: Asked) -> dict[str, Value]:
+def _request(answer: PlanAnswer) -> dict[str, Value]:
+    """Every input and default in force."""
+    question, wanted, engine = answer.question, answer.proposal.search.question, answer.engine
+    candidates, split = answer.candidates, question.split
+    return {
+        "context": wanted.context,
+        "users": wanted.users,
+        "input": None if question.input is None else str(question.input),
+        "output": None if question.output is None else str(question.output),
+        "rate": wanted.rate,
+        "shared_prefix": question.shared_prefix,
+        "encoder_tokens": answer.precisions[0].request.encoder_tokens,
+        "gpus": [f"{each.fixed}x{each.card.name}" if each.fixed else each.card.name or None for each in candidates],
+        "max_gpus": wanted.most_gpus,
+        "vram_bytes": candidates[0].card.memory if not candidates[0].card.name else None,
+        "utilization": None if question.utilization is None else str(question.utilization),
+        "kv_dtype": list(dict.fromkeys(precision.kv for precision in answer.precisions)),
+        "weights": list(question.weights),
+        "engine": engine.started.engine.name if engine else None,
+        "engine_version": engine.started.version.name if engine else None,
+        "tp": split.tp,
+        "pp": split.pp,
+        "dp": split.dp,
+        "dcp": split.dcp,
+        "across_machines": wanted.across,
+        "overhead_bytes": wanted.overhead,
+        "sort": question.sort,
+    }
+
+
+def _option(row: PlanRow, answer: PlanAnswer, starts: Starts) -> dict[str, Value]:
     memory, size = row.fit.memory, total(row.lines)
-    flags = asked.starts(row, start_of(row, proposal, asked))
+    flags = starts(row)
     return {
         "gpu": row.card.name or None,
         "gpus": row.gpus,
@@ -116,7 +118,7 @@ def _option(row: PlanRow, proposal: Proposal, asked: Asked) -> dict[str, Value]:
         ],
         "load": None if row.load is None else _load(row.load),
         "price_per_hour": None if row.card.price is None else price(row),
-        "command": command(row, asked),
+        "command": command(answer, row),
         "engine_flags": {name: line.words for name, line in flags.items()},
         "engine_lacks": {name: line.why for name, line in flags.items() if line.why is not None},
         "servers": {name: line.servers for name, line in flags.items() if line.words is not None},
@@ -150,7 +152,7 @@ def _refused(refused: Refused) -> dict[str, Value]:
     return {
         "gpu": refused.card or None,
         "gpus": refused.gpus,
-        "max_batch": refused.memory,
+        "max_batch": refused.max_sequences,
         "binding": refused.binding,
         "why": refused.why,
     }
@@ -162,42 +164,3 @@ def cache_name(row: PlanRow) -> str:
     if precision.packed:
         return precision.packed
     return "fp16" if widths.k.name == "bf16" and not row.card.bf16 else widths.k.name
-
-
-def command(row: PlanRow, asked: Asked) -> str | None:
-    """The command that sizes this row again; a prefix that is shared has no option there."""
-    if asked.shared_prefix:
-        return None
-    memory, layout = row.fit.memory, row.layout
-    share = "" if memory.utilization is None else f"{memory.utilization.part / memory.utilization.of:.12g}"
-    gpu = ["--gpu", row.card.name] if row.card.name else ["--vram", f"{row.card.memory}B"]
-    words = ["kvcalc", asked.model, "-c", str(row.request.context), "-b", str(row.request.batch), *gpu]
-    words += [word for name, size in layout._asdict().items() if size > 1 for word in (f"--{name}", str(size))]
-    precision = row.config.precision
-    words += ["--kv-dtype", precision.kv] if precision.kv != "auto" else []
-    if precision.weights != "auto":
-        weights = precision.weights.name if isinstance(precision.weights, DType) else precision.weights
-        words += ["--weights", f"{weights}B" if isinstance(weights, int) else weights]
-    words += ["--utilization", share] if asked.utilization or (not row.card.name and share != "1") else []
-    words += ["--overhead", f"{total(row.lines).likely}B"] if total(row.lines).likely else []
-    return shlex.join([*words, *asked.options])
-
-
-def start_of(row: PlanRow, proposal: Proposal, asked: Asked) -> Start:
-    precision, question = row.config.precision, proposal.search.question
-    sequences = row.request.sequences_per_replica
-    if question.rate is not None and row.max_sequences is not None:  # as many as come together at times, not on average
-        sequences = row.max_sequences // row.layout.dp
-    # What an engine takes by itself may depend on the rest of its command.
-    share = row.fit.memory.utilization if asked.engine or asked.utilization else None
-    return Start(
-        asked.hub_id,
-        question.context,
-        sequences,
-        row.layout,
-        precision.packed or (None if precision.kv == "auto" else precision.kv),
-        precision.weights.name if isinstance(precision.weights, DType) else None,
-        share,
-        row.card if row.card.name else None,
-        asked.version,
-    )

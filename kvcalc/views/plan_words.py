@@ -10,25 +10,28 @@ from kvcalc.planner.proposal import Proposal
 from kvcalc.planner.ranking import leading, price
 from kvcalc.planner.reasons import Refused, nearest
 from kvcalc.planner.search import PlanRow
-from kvcalc.views.plan import Asked, cache_name, start_of
+from kvcalc.queries.plan import PlanAnswer
+from kvcalc.queries.starts import starts_of
+from kvcalc.views.model import model_facts
+from kvcalc.views.plan import cache_name
 from kvcalc.views.report import Bytes, Cell, Count, Part, Report, Section
-from kvcalc.views.size import model_facts
 
 __all__ = ["plan_report"]
 
 _MOST_REFUSED = 3  # JSON has all
 
 
-def plan_report(proposal: Proposal, asked: Asked, warnings: list[str]) -> Report:
+def plan_report(answer: PlanAnswer) -> Report:
     """The best of each card first, then why, what would change it, and the best one's memory and commands."""
+    proposal = answer.proposal
     best = proposal.best
-    sections = [] if best is None else [_table(proposal, asked)]
+    sections = [] if best is None else [_table(proposal, answer.question.top)]
     if said := list(_said(proposal)):
         sections.append(Section("why", ("why", ""), said))
     bar: list[Part] = []
     if best is not None:
         memory, bar = _memory(best)
-        sections += [memory, *_starts(best, proposal, asked)]
+        sections += [memory, *_starts(best, answer)]
     return Report(
         sections,
         title=proposal.facts.name,
@@ -37,8 +40,8 @@ def plan_report(proposal: Proposal, asked: Asked, warnings: list[str]) -> Report
         whole=0 if best is None else best.card.memory,
         verdict=_verdict(proposal),
         fits=best is not None,
-        notes=_notes(proposal, asked),
-        warnings=warnings,
+        notes=[*_notes(proposal), *answer.notes],
+        warnings=list(answer.warnings),
     )
 
 
@@ -52,8 +55,8 @@ def _name(row: PlanRow) -> str:
     return f"{row.gpus:,} x {row.card.name}" if row.card.name else many(row.gpus, "GPU")
 
 
-def _table(proposal: Proposal, asked: Asked) -> Section:
-    shown = leading(proposal.rows)[: asked.top]
+def _table(proposal: Proposal, top: int) -> Section:
+    shown = leading(proposal.rows)[:top]
     formats = {(cache_name(row), row.config.precision.weights_name) for row in proposal.rows}
     several = [len({each[i] for each in formats}) > 1 for i in (0, 1)]
     heads = ["GPUs", "split"]
@@ -91,7 +94,7 @@ def _said(proposal: Proposal) -> Iterator[tuple[Cell, ...]]:
     for change in proposal.changes:
         what, _, effect = change.words.partition(": ")
         yield what, effect
-    refused = sorted(proposal.refused, key=lambda each: (-each.memory, each.card))
+    refused = sorted(proposal.refused, key=lambda each: (-each.max_sequences, each.card))
     for each in refused[:_MOST_REFUSED]:
         yield f"not {_number(each)}", f"{each.why} ({each.binding})" if each.binding not in each.why else each.why
     if len(refused) > _MOST_REFUSED:
@@ -118,8 +121,8 @@ def _range(size: Estimate) -> str:
     return f"{size.low / 2**30:.2g} to {size.high / 2**30:.2g} GiB" if size.low < size.high else "as given"
 
 
-def _starts(row: PlanRow, proposal: Proposal, asked: Asked) -> Iterator[Section]:
-    found = asked.starts(row, start_of(row, proposal, asked))
+def _starts(row: PlanRow, answer: PlanAnswer) -> Iterator[Section]:
+    found = starts_of(answer)(row)
     rows: list[tuple[Cell, ...]] = [
         (
             f"{name} x {line.servers}" if line.servers > 1 and line.words else name,
@@ -146,7 +149,7 @@ def _verdict(proposal: Proposal) -> str:
     return f"{words}; room for {low:,} to {high:,} sequences, as the overheads turn out"
 
 
-def _notes(proposal: Proposal, asked: Asked) -> list[str]:
+def _notes(proposal: Proposal) -> list[str]:
     question, best = proposal.search.question, proposal.best
     found = [] if best is None else ["users and context: the most that fit"]
     if best is not None:
@@ -159,4 +162,4 @@ def _notes(proposal: Proposal, asked: Asked) -> list[str]:
         found.append(question.lengths.words)
         found.append(f"{question.lengths.context:,.0f} tokens of a sequence on average over its time")
         found.append(f"attained: {question.attained}")
-    return found + list(asked.notes)
+    return found

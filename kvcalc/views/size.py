@@ -1,230 +1,169 @@
-"""The default verb's answer in sections: the sizes, the groups of caches, what fits, and the model in one line."""
+"""The default verb's answer as values for JSON: the size, what fits, and what an engine reserves."""
 
-from kvcalc.core.card import MEMORY_SOURCES
-from kvcalc.core.explain import cache_name, terms
-from kvcalc.core.fitting import Fit
-from kvcalc.core.formula import has_state, recurrent_state
-from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Model, Recurrent, Shared, attention_class
+from typing import TYPE_CHECKING
+
+from kvcalc.core.formula import attention_tokens, has_state, recurrent_state
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared, kind
+from kvcalc.core.request import Request
 from kvcalc.core.sizing import CacheGroup, Size
-from kvcalc.core.units import format_count, many
-from kvcalc.library.index import is_path
-from kvcalc.views.report import Bytes, Cell, Count, EnginePart, Part, Report, Section
+from kvcalc.queries.size import SizeAnswer
+from kvcalc.views.document import Value, opening
+from kvcalc.views.model import model_values
 
-__all__ = ["group_rows", "model_facts", "size_report"]
+if TYPE_CHECKING:
+    from kvcalc.core.fitting import Budget, Fit
+
+__all__ = ["kv_values", "size_document"]
 
 
-def size_report(
-    size: Size, fit: Fit | None, warnings: list[str], *, explain: bool, engine: EnginePart | None = None
-) -> Report:
-    """The default verb's answer, with what an engine reserves where one was named."""
-    sections = [_sizes(size)]
-    if len(size.groups) > 1 or size.fixed_bytes_per_sequence:
-        sections.append(group_rows(size))
-    if engine is not None:
-        sections.append(engine.section)
-    bar: list[Part] = []
-    if fit is not None:
-        bar = _memory(fit)
-        sections += [
-            Section("memory of one GPU", ("", ""), [(p.name, Bytes(p.amount)) for p in bar]),
-            _limits(fit, size),
-        ]
+def size_document(answer: SizeAnswer, *, explain: bool = False) -> dict[str, Value]:
+    """The document of the default verb; `explain` adds the terms of the sum."""
+    size, fit, engine = answer.size, answer.fit, None
+    if answer.reservation is not None:
+        from kvcalc.views.engine import engine_values
+
+        engine = engine_values(answer.reservation, fit)
+    request = _request(size.request, answer.budget) | _engine_asked(engine)
+    document: dict[str, Value] = {
+        **opening("size", model_values(size.request.facts), request, answer.warnings),
+        "kv": kv_values(size),
+        "textbook": _textbook(size),
+        "fit": None if fit is None else _fit(fit, size),
+        "engine": engine,
+    }
     if explain:
-        said = terms(size, fit) + ([] if engine is None else engine.terms)
-        rows: list[tuple[Cell, ...]] = [(t.name, f"{t.sum} = {t.bytes:,} B", t.source) for t in said]
-        sections.append(Section("explanation", ("term", "sum", "rule and source"), rows))
-    return Report(
-        title=size.request.facts.name,
-        facts=model_facts(size.request.facts),
-        sections=sections,
-        bar=bar,
-        whole=0 if fit is None else fit.memory.vram or fit.memory.kv_budget,
-        verdict="" if fit is None else _verdict(fit, size),
-        fits=None if fit is None else fit.fits,
-        notes=_notes(size) + _memory_notes(fit) + ([] if engine is None else engine.notes),
-        warnings=warnings,
-    )
+        from kvcalc.core.explain import terms
+
+        document["explain"] = [dict(term._asdict()) for term in terms(size, fit)]
+    return document
 
 
-def model_facts(model: Model) -> list[str]:
-    """The model in one line."""
-    facts = [attention_class(model), f"{len(model.layers)} layers"]
-    per_head = {(c.heads, c.kv_heads) for c in model.distinct_caches if isinstance(c, Attention) and c.kv_heads}
-    latent = {(c.heads, c.rank, c.rope) for c in model.distinct_caches if isinstance(c, Latent)}
-    if len(latent) == 1 and not per_head:
-        heads, rank, rope = next(iter(latent))
-        facts.append(f"{heads} query heads, one latent of {rank} + {rope}")
-    if len(per_head) == 1:
-        heads, kv_heads = next(iter(per_head))
-        facts.append(f"{heads} query heads, {many(kv_heads, 'KV head')}")
-    if model.parameters:
-        active = f" ({format_count(model.active_parameters)} active)" if model.active_parameters else ""
-        facts.append(f"{format_count(model.parameters)} parameters{active}")
-    facts.append(model.dtype.name)
-    facts.append(f"limit {model.max_context:,} tokens" if model.max_context else "no published limit")
-    return facts
-
-
-def _sizes(size: Size) -> Section:
-    """The two sizes side by side."""
-    request, textbook = size.request, size.textbook
-    context = many(request.context, "token")
-    rows: list[tuple[Cell, Cell | None]] = [("per token", Bytes(size.bytes_per_token))]
-    if size.slope_below != size.slope_past:  # a slope other than that at the asked context
-        other = {"below windows": size.slope_below, "past windows": size.slope_past}
-        rows += [(label, Bytes(rate.per_token)) for label, rate in other.items() if rate != size.slope]
-    if size.fixed_bytes_per_sequence:
-        rows.append(("fixed part", Bytes(size.fixed_bytes_per_sequence)))
-    right: dict[Cell, int] = {}
-    if textbook is not None:
-        right = {"per token": textbook.bytes_per_token, context: textbook.bytes_per_sequence}
-        right[f"batch {request.batch:,}"] = textbook.bytes_total
-    rows.append((context, Bytes(size.bytes_per_sequence)))
-    if request.batch > 1:
-        rows.append((f"batch {request.batch:,}", Bytes(size.bytes_total)))
-    if request.layout.gpus > 1:
-        rows.append((f"fullest of {request.layout.gpus:,} GPUs", Bytes(size.bytes_per_gpu)))
-    columns = ("", f"the model caches ({_cached_heads(size)})", f"textbook formula ({_textbook_heads(size)})")
-    if textbook is None:
-        return Section("KV cache", columns[:2], [(label, cell or "") for label, cell in rows])
-    return Section(
-        "KV cache",
-        columns,
-        [(label, cell or "", Bytes(right[label]) if label in right else "") for label, cell in rows],
-    )
-
-
-def _cached_heads(size: Size) -> str:
-    kv_heads = {c.kv_heads for c in size.request.model.distinct_caches if isinstance(c, Attention) and c.kv_heads}
-    if any(isinstance(c, Latent) for c in size.request.model.distinct_caches):
-        return "a latent for all heads"
-    if not kv_heads:
-        return "a state"
-    low, high = min(kv_heads), max(kv_heads)
-    return many(low, "KV head") if low == high else f"{low} to {high} KV heads"
-
-
-def _textbook_heads(size: Size) -> str:
-    caches = size.request.model.distinct_caches
-    heads = {c.heads for c in caches if isinstance(c, Latent | Compressed) or (isinstance(c, Attention) and c.kv_heads)}
-    if not heads:
-        return ""
-    return f"{min(heads)} heads" if len(heads) == 1 else f"{min(heads)} to {max(heads)} heads"
-
-
-def group_rows(size: Size) -> Section:
-    """What each group of equal caches keeps."""
-    rows: list[tuple[Cell, ...]] = [
-        (f"{group.copies} x {cache_name(group.cache)}", _detail(group, size), Bytes(group.slope.per_token),
-         Bytes(group.bytes_per_sequence))
-        for group in size.groups
-    ]  # fmt: skip
-    return Section("layers", ("layers", "each keeps", "per token", "per sequence"), rows)
-
-
-def _detail(group: CacheGroup, size: Size) -> str:
-    widths = size.request.widths
-    match group.cache:
-        case Attention(kv_heads=kv_heads, k_dim=k_dim, v_dim=v_dim):
-            dims = f"{k_dim}" if v_dim in (k_dim, 0) else f"({k_dim} + {v_dim})"
-            return f"{many(kv_heads, 'KV head')} x {dims}"
-        case Latent():
-            return f"{group.cache.rank + group.cache.rope} for all heads"
-        case Indexer(dim=dim, store=store):
-            return f"{dim} in {store}" if store else f"{dim}"
-        case Compressed(ratio=ratio, dim=dim, indexer=indexer):
-            return f"{dim + indexer} every {ratio} tokens"
-        case Recurrent():
-            state = recurrent_state(group.cache)
-            parts = [f"state in {widths.state.name}"] if state.state else []
-            return " + ".join(parts + ([f"convolution in {widths.conv.name}"] if state.columns else []))
-        case Shared():
-            return "nothing of its own"
-
-
-def _memory(fit: Fit) -> list[Part]:
-    """Parts that add up to the memory given: where it does not suffice, less than nothing is free."""
-    memory = fit.memory
-    rest = memory.kv_budget - fit.kv_asked
-    parts = [Part("KV cache asked for", fit.kv_asked), Part("free", rest)]
-    if memory.vram is None:
-        return [*parts, Part("KV memory given", memory.kv_budget)]
-    before = [Part("weights", memory.weights or 0), Part("overhead", memory.overhead or 0)]
-    if memory.outside:
-        before.insert(0, Part(f"left by utilization {memory.utilization}", memory.outside))
-    given = "VRAM given" if memory.card is None else f"memory of {memory.card.label}"
-    return [*before, *parts, Part(given, memory.vram)]
-
-
-def _memory_notes(fit: Fit | None) -> list[str]:
-    """Which of the numbers that go by the name of a card's memory was used."""
-    card = None if fit is None else fit.memory.card
-    return [] if card is None else [f"memory of {card.label}: {MEMORY_SOURCES[card.memory_source]}"]
-
-
-def _limits(fit: Fit, size: Size) -> Section:
-    request = size.request
-    rows: list[tuple[Cell, ...]] = [
-        ("budget for the cache", Bytes(fit.memory.kv_budget), ""),
-        (
-            f"largest batch at {many(request.context, 'token')}",
-            Count(fit.max_batch),
-            _bound(fit.max_batch, fit.binding),
-        ),
-        (
-            f"largest context at batch {request.batch:,}",
-            Count(fit.max_context),
-            _bound(fit.max_context, fit.context_binding),
-        ),
-        (f"tokens, in sequences of {request.context:,}", Count(fit.capacity_tokens), ""),
-    ]
-    return Section("what fits", ("", "", ""), rows)
-
-
-def _bound(number: int | None, binding: str) -> str:
-    return "nothing limits it" if number is None else f"bound by {binding}"
-
-
-def _verdict(fit: Fit, size: Size) -> str:
-    request, memory = size.request, fit.memory
-    asked = f"batch {request.batch:,} at {many(request.context, 'token')}"
-    if fit.fits:
-        return f"fits: {asked}"
-    if memory.vram is not None and memory.kv_budget <= 0:
-        if memory.gpus_for_weights is None:
-            return "does not fit: the overhead alone takes all that may be used"
-        return f"does not fit: the weights alone need {many(memory.gpus_for_weights, 'such GPU')} (tp x pp)"
-    return f"does not fit: {asked}"
-
-
-def _notes(size: Size) -> list[str]:
-    request, widths = size.request, size.request.widths
-    found = []
-    if any(not isinstance(cache, Recurrent | Shared) for cache in request.model.distinct_caches):
-        same = widths.k == widths.v
-        found.append(f"K and V in {widths.k.name}" if same else f"K in {widths.k.name}, V in {widths.v.name}")
-    if has_state(request.model):
-        stated = request.model.state_dtype is not None
-        why = "as the model's configuration states" if stated else "since the model's configuration states no dtype"
-        found.append(f"recurrent state in {widths.state.name}, {why}")
-    if request.encoder_tokens is not None:
-        found.append(many(request.encoder_tokens, "encoder token"))
-    found += [f"the model's facts: {trust}" for trust in _trust(request.facts)]
-    origin = request.facts.origin
-    if request.facts.note and (is_path(origin) or origin[:1] == "<"):  # the model was given as a file
-        found.append(request.facts.note.rstrip("."))  # what a reader of model files had to assume
-    textbook = 0 if size.textbook is None or request.encoder_tokens else size.textbook.bytes_per_sequence
-    if textbook and textbook != size.bytes_per_sequence:
-        found.append(f"{100 * size.bytes_per_sequence / textbook:.3g} % of the textbook size")
+def _request(request: Request, budget: "Budget | None") -> dict[str, Value]:
     layout = request.layout
-    if layout.gpus > 1:
-        dcp = f", dcp {layout.dcp}" if layout.dcp > 1 else ""
-        found.append(f"tp {layout.tp}, pp {layout.pp}, dp {layout.dp}{dcp}")
-    return found
+    values: dict[str, Value] = {
+        "context": request.context,
+        "batch": request.batch,
+        "k_dtype": request.widths.k.name,
+        "v_dtype": request.widths.v.name,
+        "state_dtype": request.widths.state.name if has_state(request.model) else None,
+        "kv_heads": request.kv_heads,
+        "encoder_tokens": request.encoder_tokens,
+        "tp": layout.tp,
+        "pp": layout.pp,
+        "dp": layout.dp,
+        "dcp": layout.dcp,
+        "gpus": layout.gpus,
+    }
+    counted = budget is not None and budget.kv_memory is None
+    if budget is None or not counted:
+        values |= dict.fromkeys(("vram_bytes", "utilization", "weights", "overhead_bytes"))
+    else:
+        weights = budget.weights if isinstance(budget.weights, str | int) else budget.weights.name
+        share = budget.utilization.part / budget.utilization.of if budget.utilization else 1.0
+        values |= {
+            "vram_bytes": budget.vram,
+            "utilization": share,
+            "weights": weights,
+            "overhead_bytes": budget.overhead,
+        }
+    values |= _memory_asked(budget)
+    values["kv_memory_bytes"] = budget.kv_memory if budget is not None else None
+    return values
 
 
-def _trust(facts: Model) -> list[str]:
-    """What an answer says of facts that do not rest on a published file, or do not say on what."""
-    unstated = " and ".join(key for key in ("source", "confidence") if getattr(facts, key) is None)
-    known = [facts.confidence] if facts.confidence not in (None, "config file read") else []
-    return [*known, f"{unstated} not stated"] if unstated else known
+def _memory_asked(budget: "Budget | None") -> dict[str, Value]:
+    """Which card, and where its memory comes from: a word of MEMORY_SOURCES, or `given`."""
+    card = None if budget is None else budget.card
+    given = "given" if budget is not None and budget.vram is not None else None
+    return {"gpu": None if card is None else card.name, "memory_source": given if card is None else card.memory_source}
+
+
+def _engine_asked(engine: dict[str, Value] | None) -> dict[str, Value]:
+    keys = {"engine": "name", "engine_version": "version", "block_size": "block_size"}
+    return {key: None if engine is None else engine.get(part) for key, part in keys.items()}
+
+
+def kv_values(size: Size) -> dict[str, Value]:
+    """The sizes of a cache, and of each group of equal layers."""
+    return {
+        "bytes_per_token": size.bytes_per_token,
+        "bytes_per_token_below_windows": size.slope_below.per_token,
+        "bytes_per_token_past_windows": size.slope_past.per_token,
+        "fixed_bytes_per_sequence": size.fixed_bytes_per_sequence,
+        "bytes_per_sequence": size.bytes_per_sequence,
+        "bytes_total": size.bytes_total,
+        "bytes_total_per_gpu": size.bytes_per_gpu,
+        "layers": [_group(group, size.request) for group in size.groups],
+    }
+
+
+def _group(group: CacheGroup, request: Request) -> dict[str, Value]:
+    """One group of equal caches. Bytes are those of the whole group, so that the groups add up to the model."""
+    values: dict[str, Value] = {
+        "kind": kind(group.cache),
+        "count": group.copies,
+        "kv_heads": None,
+        "k_dim": None,
+        "v_dim": None,
+        "window": None,
+        **_cache_values(group.cache, request),
+        "bytes_per_token": group.slope.per_token,
+        "fixed_bytes_per_sequence": group.fixed_bytes,
+        "bytes_per_sequence": group.bytes_per_sequence,
+    }
+    return values
+
+
+def _cache_values(cache: Cache, request: Request) -> dict[str, Value]:
+    match cache:
+        case Attention(reach=reach):
+            values: dict[str, Value] = {"kv_heads": cache.kv_heads, "k_dim": cache.k_dim, "v_dim": cache.v_dim}
+            if reach in ("sliding", "chunked"):
+                values["window"] = cache.span
+            if reach == "cross":
+                values["encoder_tokens"] = attention_tokens(cache, request.context, request.encoder_tokens)
+            return values
+        case Latent():
+            return {"kv_heads": 1, "k_dim": cache.rank + cache.rope, "v_dim": 0, "rank": cache.rank, "rope": cache.rope}
+        case Indexer():
+            return {"kv_heads": 1, "k_dim": cache.dim, "v_dim": 0, "store": cache.store}
+        case Compressed():
+            return {"kv_heads": 1, "k_dim": cache.dim, "v_dim": 0, "ratio": cache.ratio, "indexer_dim": cache.indexer}
+        case Recurrent():
+            state = recurrent_state(cache)
+            return {
+                "recurrent_kind": cache.kind,
+                "conv_elements": state.conv_width * state.columns,
+                "conv_dtype": request.widths.conv.name,
+                "state_elements": state.state,
+                "state_dtype": request.widths.state.name if state.state else None,
+            }
+        case Shared(of=of):
+            return {"shares": kind(of)} | _cache_values(of, request)
+
+
+def _textbook(size: Size) -> Value:
+    if size.textbook is None:
+        return None
+    return dict(size.textbook._asdict())
+
+
+def _fit(fit: "Fit", size: Size) -> dict[str, Value]:
+    memory, counted = fit.memory, fit.memory.vram is not None
+    return {
+        "vram_bytes_per_gpu": memory.vram,
+        "memory_source": None if not counted else memory.card.memory_source if memory.card else "given",
+        "gpus": size.request.layout.gpus if counted else None,
+        "utilization": memory.utilization.part / memory.utilization.of if memory.utilization else None,
+        "weights_bytes_per_gpu": memory.weights,
+        "overhead_bytes_per_gpu": memory.overhead,
+        "kv_budget_bytes_per_gpu": memory.kv_budget,
+        "kv_bytes_per_gpu": fit.kv_asked,
+        "max_batch": fit.max_batch,
+        "max_context": fit.max_context,
+        "capacity_tokens": fit.capacity_tokens,
+        "fits": fit.fits,
+        "binding": fit.binding,
+        "context_binding": fit.context_binding,
+        "gpus_for_weights": memory.gpus_for_weights,
+    }

@@ -1,13 +1,14 @@
 """A grid of answers as values for JSON and CSV, and as tables for people."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import prod
 from typing import Literal
 
 from kvcalc.core.model import Model
 from kvcalc.grid.sweep import AXES, Grid, GridCell, Plane
-from kvcalc.views.document import Value, model_values, opening
+from kvcalc.queries.grid import GridAnswer
+from kvcalc.views.document import Value, opening
 from kvcalc.views.grid import (
     WORDS,
     View,
@@ -25,8 +26,8 @@ from kvcalc.views.grid import (
     verdict,
     view_of,
 )
+from kvcalc.views.model import model_facts, model_values
 from kvcalc.views.report import OVER, Bytes, Cell, Count, Report, Section
-from kvcalc.views.size import model_facts
 
 __all__ = ["KEYS", "Form", "rows", "sweep_document", "sweep_report"]
 
@@ -62,23 +63,43 @@ def rows(model: Model, answers: Iterable[tuple[Plane, GridCell]]) -> Iterator[tu
         yield (*beginning, *answer)
 
 
-def sweep_document(model: Model, grid: Grid, asked: Mapping[str, Value], warnings: Sequence[str]) -> dict[str, Value]:
-    """The document without its rows. `asked`: the options in force that are not on an axis."""
+def in_force(answer: GridAnswer) -> dict[str, Value]:
+    """The options in force that are not on an axis."""
+    question, request = answer.question, answer.request
+    layout = None if request is None else request.layout
+    memory, share = question.memory, question.memory.utilization
+    return {
+        "k_dtype": question.form.k_dtype,
+        "v_dtype": question.form.v_dtype,
+        "kv_heads": None if request is None else request.kv_heads,
+        "encoder_tokens": None if request is None else request.encoder_tokens,
+        "pp": None if layout is None else layout.pp,
+        "dp": None if layout is None else layout.dp,
+        "dcp": None if layout is None else layout.dcp,
+        "utilization": None if share is None else share.part / share.of,
+        "vram_bytes": memory.vram,
+        "kv_memory_bytes": memory.kv_memory,
+        "overhead_bytes": memory.overhead,
+    }
+
+
+def sweep_document(answer: GridAnswer) -> dict[str, Value]:
+    """The document without its rows."""
+    grid = answer.grid
     varied: list[list[Value]] = [_once(column) for column in zip(*(plane.names for plane in grid.planes), strict=True)]
     varied.append(_once(context for plane in grid.planes for context in plane.contexts))
     varied.append(_once(batch for plane in grid.planes for batch in plane.batches))
     request: dict[str, Value] = {axis: list(values) for axis, values in zip(AXES, varied, strict=True)}
-    return opening("sweep", model_values(model), {**request, **asked}, warnings)
+    return opening("sweep", model_values(answer.model), {**request, **in_force(answer)}, answer.warnings)
 
 
 def _once(values: Iterable[Value]) -> list[Value]:
     return [value for value in dict.fromkeys(values) if value is not None]
 
 
-def sweep_report(
-    model: Model, grid: Grid, answers: Sequence[tuple[Plane, GridCell]], warnings: Sequence[str], form: Form
-) -> Report:
+def sweep_report(answer: GridAnswer, answers: Sequence[tuple[Plane, GridCell]], form: Form) -> Report:
     """Tables for people. A terminal has bars, or a matrix where two axes vary; a text repeats what does not vary."""
+    model, grid = answer.model, answer.grid
     view = view_of(grid, answers)
     terminal = form == "terminal"
     several = view.budget and len(budgets(grid, view)) > 1
@@ -86,8 +107,8 @@ def sweep_report(
     sections = _matrices(view) if matrix else [_listed(view, form, budget=several)]
     if view.budget and (matrix or not several):
         sections.append(_memory(grid, view))
-    fitting = sum(answer.fits is True for _, answer in answers)
-    asked = sum(answer.refused is None for _, answer in answers)
+    fitting = sum(cell.fits is True for _, cell in answers)
+    asked = sum(cell.refused is None for _, cell in answers)
     return Report(
         sections,
         title=model.name,
@@ -95,7 +116,7 @@ def sweep_report(
         verdict=verdict(fitting, asked) if view.budget else "",
         fits=fitting > 0 if view.budget else None,
         notes=[*settings(grid, view), *(refusals(answers) if terminal else [])],
-        warnings=list(warnings),
+        warnings=list(answer.warnings),
     )
 
 

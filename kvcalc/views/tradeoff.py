@@ -1,52 +1,25 @@
 """What a cache buys, as values for JSON and as words for people."""
 
-from typing import NamedTuple
-
-from kvcalc.core.card import Card
-from kvcalc.core.fitting import MemorySplit
 from kvcalc.core.model import Recurrent, attention_class
 from kvcalc.core.sharding import Layout
 from kvcalc.core.sizing import Size
 from kvcalc.core.units import Units, format_bytes, format_count, many
 from kvcalc.perf.tradeoff import Comparison, Pair, Prefix, Rig, Times, cache_reads
+from kvcalc.queries.tradeoff import TradeoffAnswer
 from kvcalc.views.chart import amount
-from kvcalc.views.document import Value, model_values, opening
+from kvcalc.views.document import Value, opening
+from kvcalc.views.model import model_values
 from kvcalc.views.report import Cell, Report, Section
 
-__all__ = ["Answer", "answer_facts", "tradeoff_document", "tradeoff_report"]
+__all__ = ["answer_facts", "tradeoff_document", "tradeoff_report"]
 
 
-class Answer(NamedTuple):
-    """A comparison, the size of the cache that it is about, and the card that it was asked for with its memory."""
-
-    found: Comparison
-    size: Size
-    card: Card | None
-    memory: MemorySplit | None
-    warnings: list[str]
-
-    @property
-    def fits(self) -> bool | None:
-        """Each GPU holds its weights and its cache; None without a GPU."""
-        return None if self.memory is None else self.size.bytes_per_gpu <= self.memory.kv_budget
-
-    @property
-    def warned(self) -> list[str]:
-        """What the asker should know: seconds on a GPU that cannot hold it all are none that anybody will see."""
-        if self.memory is None or self.card is None or self.fits:
-            return self.warnings
-        tp = self.size.request.layout.tp
-        what = "the weights" if self.memory.full == "weights" else "the weights and this cache"
-        where = f"{tp} x {self.card.name}" if tp > 1 else self.card.name
-        return [*self.warnings, f"{what} do not fit on {where}: the times are as if they did; --tp N takes more GPUs"]
-
-
-def tradeoff_document(answer: Answer) -> dict[str, Value]:
+def tradeoff_document(answer: TradeoffAnswer) -> dict[str, Value]:
     """The document of `tradeoff`. FLOPs are those of one sequence, seconds those of the whole batch."""
-    found, size = answer.found, answer.size
+    found, size = answer.comparison, answer.size
     seconds = None if found.times is None or found.rig is None else _seconds(found.times, found.rig, size)
     return {
-        **opening("tradeoff", model_values(found.request.facts), _asked(answer), answer.warned),
+        **opening("tradeoff", model_values(found.request.facts), _asked(answer), answer.warnings),
         "flops": {
             "parameters": found.flops.parameters,
             "per_token_outside_attention": found.flops.linear,
@@ -67,8 +40,8 @@ def tradeoff_document(answer: Answer) -> dict[str, Value]:
     }
 
 
-def _asked(answer: Answer) -> dict[str, Value]:
-    found, request = answer.found, answer.found.request
+def _asked(answer: TradeoffAnswer) -> dict[str, Value]:
+    found, request = answer.comparison, answer.comparison.request
     values: dict[str, Value] = {
         "context": request.context,
         "input": found.prompt,
@@ -98,7 +71,7 @@ def _asked(answer: Answer) -> dict[str, Value]:
     return values | rates
 
 
-def _memory(answer: Answer) -> dict[str, Value] | None:
+def _memory(answer: TradeoffAnswer) -> dict[str, Value] | None:
     memory = answer.memory
     if memory is None or memory.utilization is None:
         return None
@@ -151,21 +124,21 @@ def _intensity(found: Comparison) -> float | None:
     return (found.flops.token(found.last) - found.flops.linear) / read if read else None
 
 
-def tradeoff_report(answer: Answer, units: Units) -> Report:
+def tradeoff_report(answer: TradeoffAnswer, units: Units) -> Report:
     """A small table, what it means for this model, and a prompt's cache loaded or computed again."""
-    found = answer.found
+    found = answer.comparison
     return Report(
         [_costs(answer, units), *([] if found.prefix is None else [_links(found.prefix, units)])],
         title=found.request.facts.name,
         facts=answer_facts(answer),
         verdict=_verdict(answer, units),
         notes=_notes(answer, units),
-        warnings=answer.warned,
+        warnings=answer.warnings,
     )
 
 
-def answer_facts(answer: Answer) -> list[str]:
-    found, request = answer.found, answer.found.request
+def answer_facts(answer: TradeoffAnswer) -> list[str]:
+    found, request = answer.comparison, answer.comparison.request
     k, v, tp = request.widths.k.name, request.widths.v.name, request.layout.tp
     facts = [f"{many(found.prompt, 'token')} of prompt and {found.output:,} new", many(request.batch, "sequence")]
     if any(not isinstance(cache, Recurrent) for cache in request.model.distinct_caches):
@@ -175,8 +148,8 @@ def answer_facts(answer: Answer) -> list[str]:
     return facts
 
 
-def _costs(answer: Answer, units: Units) -> Section:
-    found, times, batch = answer.found, answer.found.times, answer.found.request.batch
+def _costs(answer: TradeoffAnswer, units: Units) -> Section:
+    found, times, batch = answer.comparison, answer.comparison.times, answer.comparison.request.batch
     every = "" if batch == 1 else f", batch {batch:,}"
     token, text = f"token {found.last + 1:,}", f"whole text of {found.last + 1:,}"
     rows: list[tuple[Cell, ...]] = [
@@ -208,8 +181,8 @@ def _against(load: float, recompute: float) -> str:
     return f"{_times(load / recompute)} slower than computing"
 
 
-def _verdict(answer: Answer, units: Units) -> str:
-    found, times = answer.found, answer.found.times
+def _verdict(answer: TradeoffAnswer, units: Units) -> str:
+    found, times = answer.comparison, answer.comparison.times
     buys = f"{format_bytes(answer.size.bytes_total, units)} of cache buy {_times(found.generation.ratio)} less compute"
     if times is None:
         return buys
@@ -220,8 +193,8 @@ def _verdict(answer: Answer, units: Units) -> str:
     return f"{buys} and {_times(times.generation.ratio)} less time"
 
 
-def _notes(answer: Answer, units: Units) -> list[str]:
-    found = answer.found
+def _notes(answer: TradeoffAnswer, units: Units) -> list[str]:
+    found = answer.comparison
     if found.rig is None or found.times is None:
         alone = "no GPU is named, so this is compute and memory, and no time: --gpu NAME adds it"
         return [_lesson(found), _counted(found), alone]

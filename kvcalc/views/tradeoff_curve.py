@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from kvcalc.perf.tradeoff import Clock, cache_reads
+from kvcalc.queries.tradeoff import TradeoffAnswer
 from kvcalc.views.chart import Axis, Limit, Lines, Point, Series
-from kvcalc.views.tradeoff import Answer, answer_facts
+from kvcalc.views.tradeoff import answer_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,9 +16,9 @@ _POINTS_AN_OCTAVE = 4
 _SPAN = 4096  # tokens that a curve shows where no limit is published
 
 
-def tradeoff_chart(answer: Answer) -> Lines:
+def tradeoff_chart(answer: TradeoffAnswer) -> Lines:
     """What one new token takes over the context, with and without the cache: seconds on a GPU, else FLOPs."""
-    found, request = answer.found, answer.found.request
+    found, request = answer.comparison, answer.comparison.request
     what = "compute" if found.rig is None else "time"
     with_cache: Callable[[int], float] = found.flops.token
     without: Callable[[int], float] = found.flops.prompt

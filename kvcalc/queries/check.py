@@ -1,0 +1,104 @@
+"""An engine's start-up log against the prediction: the question of the verb `check`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
+
+from kvcalc.core.model import Model
+from kvcalc.errors import KvcalcError
+from kvcalc.launch.registry import log_forms
+from kvcalc.logs.checks import Failed, Log, LogQuestion, check_log
+from kvcalc.logs.compare import Checked
+from kvcalc.queries.options import CacheFormat, NamedGpu, Split, Workload, said
+
+if TYPE_CHECKING:
+    from kvcalc.launch.command import Launch
+
+__all__ = ["CheckAnswer", "CheckQuestion", "answer"]
+
+Verdict = Literal["match", "mismatch", "unknown"]
+
+
+class CheckQuestion(NamedTuple):
+    """What the asker knows better than the log.
+
+    Attributes:
+        model: The model; None where the log names it.
+        workload: Sequences and their lengths.
+        form: The formats of keys and values.
+        split: How it is split over GPUs.
+        gpu: The card that it ran on.
+        kv_memory: Bytes of one GPU for the cache alone.
+        engine: `NAME[@VERSION]`, whose lines are looked for; None for all.
+        words: The engine's own flags, or the command that started it.
+    """
+
+    model: Model | None = None
+    workload: Workload = Workload()
+    form: CacheFormat = CacheFormat()
+    split: Split = Split()
+    gpu: NamedGpu | None = None
+    kv_memory: int | None = None
+    engine: str | None = None
+    words: Sequence[str] = ()
+
+
+class CheckAnswer(NamedTuple):
+    """The answer.
+
+    Attributes:
+        file: The log's name.
+        log: The starts that were checked, with each number and what it should be.
+    """
+
+    file: str
+    log: Log
+
+    @property
+    def starts(self) -> tuple[Checked | Failed, ...]:
+        """All starts, in order, with those that failed before there was anything to compare."""
+        return self.log.starts
+
+    @property
+    def checked(self) -> tuple[Checked, ...]:
+        """The starts whose numbers were compared."""
+        return tuple(self.log.checked)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the asker should know."""
+        return self.log.warnings
+
+
+def answer(stream: BinaryIO, file: str, question: CheckQuestion) -> CheckAnswer:
+    """Read a log and check it; `file` names it in messages. Raises KvcalcError where nothing in it can be compared."""
+    started = _started(question)
+    name, _, version = (question.engine or "").partition("@")
+    spoken = log_forms(started.engine.name if started else name or None)
+    card = None if question.gpu is None else question.gpu.card
+    wanted = LogQuestion(
+        question.model,
+        said(question.workload, question.form, question.split, question.gpu),
+        version=version or (started.version_asked if started else None),
+        kv_memory=question.kv_memory,
+        card=card,
+    )
+    if started is None:
+        return CheckAnswer(file, check_log(stream, spoken, wanted, file))
+    names = (started.named,) if started.named else ()
+    wanted = wanted._replace(flags=started.read, program=started.program, names=names)
+    log = check_log(stream, spoken, wanted, file)
+    return CheckAnswer(file, log._replace(warnings=(*started.warnings, *log.warnings)))
+
+
+def _started(question: CheckQuestion) -> "Launch | None":
+    """The command behind `--`, or the flags of a named engine."""
+    words = question.words
+    if not words:
+        return None
+    if words[0] == "-":
+        raise KvcalcError("-: the text of a command is not read beside a log", "give the command itself behind --")
+    if question.engine is None and words[0].startswith("-"):
+        raise KvcalcError("--: expected --engine NAME, whose flags they are", "--engine vllm -- --block-size 64")
+    from kvcalc.launch.command import launch
+
+    return launch(question.engine, words)

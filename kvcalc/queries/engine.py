@@ -1,0 +1,142 @@
+"""A question as it is put to an engine, with what the engine's own flags and defaults say of it."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from kvcalc.core.fitting import Budget
+from kvcalc.core.model import Model
+from kvcalc.core.sizing import Size, measure
+from kvcalc.errors import KvcalcError
+from kvcalc.queries.options import (
+    OPTION_NAMES,
+    CacheFormat,
+    EngineChoice,
+    Memory,
+    Split,
+    Workload,
+    budget_for,
+    layout_of,
+    request_for,
+)
+from kvcalc.queries.source import Source, load_model
+
+if TYPE_CHECKING:
+    from kvcalc.engines.base import Engine, EngineOptions, Question
+    from kvcalc.launch.command import Launch
+
+__all__ = ["EngineQuestion", "ask_engine"]
+
+
+class EngineQuestion(NamedTuple):
+    """A question put to an engine, with nothing reserved yet.
+
+    Attributes:
+        engine: The engine.
+        question: The request with the engine's version and settings.
+        options: What the engine's own flags say.
+        stored: How the weights that it runs are packed, where the model's own are not.
+        at_most: The batch is the most that the command allows at once.
+        warnings: What the asker should know of his flags.
+    """
+
+    engine: "Engine"
+    question: "Question"
+    options: "EngineOptions"
+    stored: str | None
+    at_most: bool
+    warnings: tuple[str, ...]
+
+    def budget(self, budget: Budget | None) -> Budget | None:
+        """The budget, with what the engine's flags and its own defaults say of the memory. Raises KvcalcError."""
+        stated = self.options
+        if stated.kv_memory is not None:
+            if budget is not None and (budget.card is None or budget != Budget(budget.vram, card=budget.card)):
+                option = "--vram" if budget.vram is not None else "--kv-memory"
+                raise KvcalcError(
+                    f"{option}: the engine's own flags behind -- state the memory of the cache", "give one"
+                )
+            return Budget(kv_memory=stated.kv_memory)
+        if budget is None or budget.vram is None:
+            return budget
+        own = self.engine.utilization(self.question, budget.vram)  # which refuses where no fraction has a meaning
+        budget = budget._replace(of_free=self.engine.of_free, loaded=stated.loaded)
+        if budget.utilization is None:
+            return budget._replace(utilization=stated.utilization or own)
+        if stated.utilization is not None:
+            raise KvcalcError("--utilization: the engine's own flags behind -- say it too", "leave one of them out")
+        return budget
+
+
+def ask_engine(
+    source: Source,
+    model: Model,
+    workload: Workload,
+    form: CacheFormat,
+    split: Split,
+    memory: Memory,
+    choice: EngineChoice,
+    started: "Launch",
+) -> tuple[Size, EngineQuestion]:
+    """The sized question, as it is put to the engine that was started; `source` finds a model that drafts tokens.
+
+    Raises KvcalcError where the options contradict the model, the engine or its own flags.
+    """
+    from kvcalc.engines.base import Question
+
+    engine = started.engine
+    stated = engine.options_of(started.program, started.read._replace(memory=_server_memory(split, memory)), model)
+    if stated.draft is not None:
+        model = replace(model, draft=_draft(source, stated.draft).layers)
+        stated = stated._replace(settings={**stated.settings, "drafted": True})
+    packed = (form.kv_dtype or "").strip().lower()
+    if packed in engine.packed:
+        form = form._replace(kv_dtype=engine.packed[packed])
+        stated = stated._replace(settings={**stated.settings, "packed": packed})
+    stated = stated._replace(settings={**stated.settings, **_block(engine, stated, choice.block_size)})
+    own = {**workload._asdict(), **form._asdict(), **split._asdict()}
+    defaults = {name: value for name, value in stated.defaults.items() if own[name] is None}
+    at_most = stated.sequences is not None and workload.batch is None
+    if stated.sequences is not None and at_most:
+        replicas = stated.options.get("dp")
+        defaults["batch"] = stated.sequences * (
+            replicas if isinstance(replicas, int) else layout_of(split, memory.gpu)["dp"]
+        )
+    size = measure(request_for(model, workload, form, split, memory.gpu, {**defaults, **stated.options}))
+    card = None if memory.gpu is None else memory.gpu.card
+    question = Question(size.request, size.placement, started.version, stated.settings, card=card).counted()
+    behind_it = [
+        f"{name}: options of kvcalc stand in front of --"
+        for name in started.read.unknown
+        if name.startswith("--") and name[2:].replace("-", "_") in OPTION_NAMES
+    ]
+    stored = engine.stored(started.program, started.read, model)
+    warnings = (*behind_it, *started.warnings, *stated.warnings)
+    return size, EngineQuestion(engine, question, stated, stored, at_most, warnings)
+
+
+def _draft(source: Source, name: str) -> Model:
+    """The model that drafts tokens, which may be on another machine."""
+    try:
+        return load_model(source, name)
+    except KvcalcError as error:
+        raise KvcalcError(
+            f"the draft model: {error.message}",
+            "its name or folder here, or its layers as `draft` in a copy of the model's preset, with method mtp",
+        ) from None
+
+
+def _block(engine: "Engine", stated: "EngineOptions", size: int | None) -> dict[str, int]:
+    """The engine's setting for the size of its blocks."""
+    if size is None:
+        return {}
+    if engine.block is None:
+        raise KvcalcError(f"--block-size: {engine.name} has no blocks whose size can be chosen", "leave it out")
+    if engine.block in stated.settings:
+        raise KvcalcError("--block-size: the engine's own flags behind -- say it too", "leave one of them out")
+    return {engine.block: size}
+
+
+def _server_memory(split: Split, memory: Memory) -> int | None:
+    """What the GPUs of one server have together, where the question says it."""
+    budget, layout = budget_for(memory), layout_of(split, memory.gpu)
+    return None if budget is None or budget.vram is None else budget.vram * layout["tp"] * layout["pp"]

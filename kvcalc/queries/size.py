@@ -1,0 +1,155 @@
+"""How large a cache is, what an engine reserves for it, and what fits: the question of the default verb."""
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from kvcalc.core.request import warnings as request_warnings
+from kvcalc.core.sizing import Size, measure
+from kvcalc.errors import KvcalcError
+from kvcalc.queries.options import (
+    CacheFormat,
+    EngineChoice,
+    Memory,
+    Split,
+    Workload,
+    budget_for,
+    budget_of_card,
+    exact_size,
+)
+from kvcalc.queries.source import Source, load_model
+
+if TYPE_CHECKING:
+    from kvcalc.core.fitting import Budget, Fit
+    from kvcalc.core.model import Model
+    from kvcalc.engines.base import Reservation
+    from kvcalc.launch.command import Launch
+    from kvcalc.queries.engine import EngineQuestion
+
+__all__ = ["SizeAnswer", "SizeQuestion", "answer"]
+
+_AT_MOST = "the batch is the most that the command allows at once: it starts, and fewer or shorter sequences may fit"
+
+
+class SizeQuestion(NamedTuple):
+    """One size of one model.
+
+    Attributes:
+        source: The model.
+        workload: Sequences and their lengths.
+        form: The formats of keys and values.
+        split: How it is split over GPUs.
+        memory: What one GPU offers; nothing asks for no fit.
+        engine: The engine that is asked, with its own flags; None for the exact size alone.
+    """
+
+    source: Source
+    workload: Workload = Workload()
+    form: CacheFormat = CacheFormat()
+    split: Split = Split()
+    memory: Memory = Memory()
+    engine: EngineChoice = EngineChoice()
+
+
+class SizeAnswer(NamedTuple):
+    """The answer.
+
+    Attributes:
+        size: The exact size, in bytes.
+        budget: What one GPU offers, with every default filled in; None where nothing was said of memory.
+        fit: What fits into that budget; None without one.
+        reservation: What the engine reserves; None where none was asked.
+        warnings: What the asker should know, one sentence each.
+    """
+
+    size: Size
+    budget: "Budget | None"
+    fit: "Fit | None"
+    reservation: "Reservation | None"
+    warnings: tuple[str, ...]
+
+
+def answer(question: SizeQuestion) -> SizeAnswer:
+    """Size a model's cache, ask the engine, and fit both into the memory. Raises KvcalcError."""
+    if question.engine.name is not None or question.engine.words is not None:
+        return _engine_answer(question)
+    stated = budget_for(question.memory)
+    model = load_model(question.source)
+    size = exact_size(model, question.workload, question.form, question.split, question.memory, question.engine)
+    budget, warnings = budget_of_card(stated), request_warnings(size.request)
+    if budget is None:
+        return SizeAnswer(size, None, None, None, tuple(warnings))
+    from kvcalc.core.fitting import fit
+    from kvcalc.core.fitting import warnings as memory_warnings
+
+    fitted = fit(size, budget)
+    return SizeAnswer(size, budget, fitted, None, (*warnings, *memory_warnings(fitted.memory)))
+
+
+def _engine_answer(question: SizeQuestion) -> SizeAnswer:
+    """The answer of an engine. One that shortens sequences to what fits, and was left that, is asked for the length to
+    which it does.
+    """
+    from kvcalc.core.fitting import fit
+    from kvcalc.core.fitting import warnings as memory_warnings
+    from kvcalc.engines.base import allocator_of, reserve  # engines are not what a short question asks about
+    from kvcalc.launch.command import launch
+    from kvcalc.queries.engine import ask_engine
+
+    stated, source, choice = budget_for(question.memory), question.source, question.engine
+    started = launch(choice.name, choice.words, partial(_pasted, source))
+    named = source.model is None and choice.words is not None
+    model = _named_model(started, source) if named else load_model(source)
+    size, posed = ask_engine(
+        source, model, question.workload, question.form, question.split, question.memory, choice, started
+    )
+    reservation, budget = reserve(posed.engine, posed.question), posed.budget(stated)
+    fitted = None if budget is None else fit(size, budget, allocator_of(reservation))
+    shorter = None if fitted is None else _shortened(posed, reservation, fitted)
+    if shorter is not None and budget is not None:
+        posed, reservation = shorter, reserve(shorter.engine, shorter.question)
+        size = measure(shorter.question.request)
+        fitted = fit(size, budget, allocator_of(reservation))
+    warnings = [*request_warnings(size.request), *posed.warnings, *reservation.allocation.warnings]
+    if posed.at_most and fitted is not None and not fitted.fits:
+        warnings.append(_AT_MOST)
+    stored = posed.stored if budget is not None and budget.weights == "auto" else None
+    warnings += memory_warnings(fitted and fitted.memory, stored)
+    return SizeAnswer(size, budget, fitted, reservation, tuple(warnings))
+
+
+def _shortened(posed: "EngineQuestion", reservation: "Reservation", fitted: "Fit") -> "EngineQuestion | None":
+    """The question with the length to which the engine reduces it in this memory, where its flags leave it that."""
+    capacity, request = reservation.allocation.capacity, posed.question.request
+    if fitted.fits or not posed.question.settings.get("auto_length") or capacity is None:
+        return None
+    length = capacity(fitted.memory.free).values["max_model_len"]
+    if not isinstance(length, int) or length >= request.context:
+        return None
+    size = measure(request._replace(context=length))
+    question = posed.question._replace(request=size.request, placement=size.placement).counted()
+    reduced = f"{posed.engine.name} reduces the length from {request.context:,} to {length:,} tokens"
+    return posed._replace(question=question, warnings=(*posed.warnings, reduced))
+
+
+def _pasted(source: Source) -> bytes:
+    """The text of a start-up command, from standard input."""
+    if source.model == "-":
+        raise KvcalcError("-: standard input cannot be the model and the command", "give MODEL by its name or its path")
+    return source.read_text("a start-up command, or a file with one")
+
+
+def _named_model(started: "Launch", source: Source) -> "Model":
+    """The model of a command. Its file may be on another machine: then MODEL must say what it is."""
+    named = started.model
+    if named is None:
+        raise KvcalcError("MODEL: expected a model, and the command names none", started.in_front())
+    try:
+        return load_model(source, named)
+    except KvcalcError as error:
+        if os.path.exists(named):  # it is here, and has a fault
+            raise
+        hint = started.in_front()
+        if error.hint and not error.message.endswith("no such file"):  # the file is on another machine
+            hint = f"{error.hint}; or {hint}"
+        raise KvcalcError(error.message, hint) from None
