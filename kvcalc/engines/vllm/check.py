@@ -119,13 +119,14 @@ def _concurrency(reader: Reader, found: MatchedLine, printed: Printed) -> Iterat
     length = plain(found.says.get("length"))
     allocation, tokens = reader.allocate(length), reader.tokens.get(found.stream)
     reader.counted.add(found.stream)
-    if found.stream in reader.old and length:  # tokens by length, not blocks by whole blocks
+    blocks = reader.blocks.get(found.stream)
+    if found.stream in reader.old and blocks is not None and length:  # tokens by length, not by whole blocks
         block = allocation.values["block_size"]
         assert isinstance(block, int)
-        most = round(100 * (reader.blocks[found.stream] * block / length))
+        most = round(100 * (blocks * block / length))
         yield Expected(found.number, "concurrency", printed, "x", 100, most, most, most, implied=True)
-    elif tokens is not None and found.stream not in reader.blocks:
-        first, last = (_hundredths(_capacity(allocation, blocks)) for blocks in _blocks_of(allocation, tokens))
+    elif tokens is not None and blocks is None:
+        first, last = (_hundredths(_capacity(allocation, each)) for each in _blocks_of(allocation, tokens))
         implied = (
             _row(reader.question).exact_tokens or allocation.values["groups"] == 1
         )  # tokens by length, in any model
@@ -275,12 +276,21 @@ def _blocks_of(allocation: Allocation, tokens: int) -> tuple[int, int]:
 
 
 def _first(allocation: Allocation, tokens: int) -> int:
-    """The least number of blocks that are counted as at least so many tokens."""
-    low, high = 0, 2 * tokens + 2
+    """The least number of blocks that are counted as at least so many tokens, near to where their ratio has it."""
+    counted = max(_capacity(allocation, _MANY).tokens, 1)
+    near = tokens * _MANY // counted
+    low, high, step = near, near, 1
+    while low > 0 and _capacity(allocation, low).tokens >= tokens:
+        low, step = max(low - step, 0), 2 * step
+    while _capacity(allocation, high).tokens < tokens and high < 2 * tokens + 2:
+        high, step = min(high + step, 2 * tokens + 2), 2 * step
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if _capacity(allocation, middle).tokens >= tokens else (middle + 1, high)
     return low
+
+
+_MANY = 1 << 24  # blocks, of which a ratio is taken
 
 
 def _row(question: Question) -> Version:
