@@ -137,19 +137,32 @@ def _in_any_order(spoken: EngineLog, run: StartLog, wanted: LogQuestion, names: 
     first: tuple[Checked, list[str]] | None = None
     try:
         first = _check(spoken, run, wanted, names)
-        if first[0].verdict == "match":
-            return first
     except KvcalcError as error:
         refused = error
+    if first is not None and first[0].verdict == "match" and _all_compared(first[0]):
+        return first
     for found in _orders(spoken, run):
         with suppress(KvcalcError):
             again = _check(spoken, run._replace(found=found), wanted, names, at_once=1)
-            if again[0].verdict == "match" or (first is None and again[0].verdict == "unknown"):
+            if (again[0].verdict == "match" and _agreeing(first) < _agreeing(again)) or (
+                first is None and again[0].verdict == "unknown"
+            ):
                 return again
     if first is None:
         assert refused is not None
         raise refused
     return first
+
+
+def _all_compared(checked: Checked) -> bool:
+    return all(each.expected.low is not None for each in checked.compared)
+
+
+def _agreeing(found: tuple[Checked, list[str]] | None) -> tuple[bool, int]:
+    """Whether all agrees, and how many numbers do."""
+    if found is None:
+        return False, 0
+    return found[0].verdict == "match", sum(each.verdict == "match" for each in found[0].compared)
 
 
 def _orders(spoken: EngineLog, run: StartLog) -> Iterator[tuple[MatchedLine, ...]]:

@@ -100,7 +100,7 @@ def _changes(asking: Asking, engine: Engine, said: LogFacts) -> Iterator[tuple[s
     """What people take for granted, and what the log leaves to the model; nothing that it states otherwise."""
     question, request = asking.question, asking.question.request
     if "kv_dtype" in said.auto:
-        for words, name in _formats(request, engine.formats):
+        for words, name in _formats(request, (*engine.formats, "fp32")):
             with suppress(KvcalcError):
                 yield words, _format(asking, words, name).change(question)
     options: list[tuple[str, dict[str, Any]]] = []
@@ -120,7 +120,7 @@ _PLAIN = {16: "a 16-bit cache", 8: "an fp8 cache", 32: "a 32-bit cache"}
 def _formats(request: Request, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """An engine's formats, one of each width that the cache does not have now; those of 8 bits are called fp8."""
     widths = {_width(request.widths.k)} if request.widths.k == request.widths.v else set()
-    for name in (*names, "fp32"):
+    for name in names:
         with suppress(KvcalcError):
             dtype = dtype_called(name, KV, "--kv-dtype")
             width = _width(dtype)

@@ -174,12 +174,11 @@ def _joined(runs: Iterable[_Open]) -> Iterator[_Open]:
 
 
 def _complete_each_other(first: _Open, second: _Open) -> bool:
-    """Counts alone stand before a configuration; or each has a part of both, and no line stands twice."""
+    """What was counted stands before a configuration, or each has a part of both; and no line stands twice."""
     if first.source != second.source or not first.counted:
         return False
-    if first.headless and len(first.of(*_COUNTED)) < len(first.hits):  # the end of a start whose beginning is cut off
-        return False
-    if _lines(first, "start", *_COUNTED) & _lines(second, "start", *_COUNTED):
+    kinds = ("start", "fact", *_COUNTED) if first.headless else ("start", *_COUNTED)
+    if _lines(first, *kinds) & _lines(second, *kinds):
         return False
     if len({*first.models.values(), *second.models.values()}) > 1:
         return False

@@ -22,6 +22,7 @@ from kvcalc.engines.log_form import (
     line,
     plain,
 )
+from kvcalc.engines.tensorrt_llm.engine import VERSIONS
 from kvcalc.engines.tensorrt_llm.failed import FAILURES, failure, token_bytes
 
 __all__ = ["FORM"]
@@ -69,6 +70,7 @@ def _said(run: StartLog) -> LogFacts:
         (model,) if model else (),
         run.last("version"),
         tuple(_words(run)),
+        rules=VERSIONS[0].name if run.last("bytes") else None,  # of the first releases alone
         open=frozenset(name for name, known in stated.items() if not known),
         auto=frozenset(
             {"kv_dtype"} if _quantised(run) is None and run.last("kv_cache_dtype") in (None, "auto") else ()
