@@ -108,11 +108,9 @@ def check_log(stream: BinaryIO, spoken: Sequence[EngineLog], wanted: LogQuestion
             one, notes = _in_any_order(each, run, wanted, names)
         except KvcalcError as error:
             failure = each.form.failure(None, run)
-            if failure is None:
-                refused.append((run, error))
-            else:
+            if failure is not None:
                 starts.append(Failed(run.engine, run.last("version"), failure))
-                warnings.append(f"line {failure.line}: {error.message}")
+            refused.append((run, error))
             continue
         warnings += [*notes, *one.warnings]
         starts.append(one)
@@ -227,17 +225,19 @@ def _check(
         if model.max_context:
             options["context"] = "max"
     run = run._replace(budget=wanted.kv_memory or stated.kv_memory)
-    said = said._replace(open=said.open - _stated(options), auto=said.auto - _stated(wanted.options))
+    asked = _stated({**wanted.options, **(wanted.flags.values if wanted.flags is not None else {})})
+    said = said._replace(open=said.open - asked, auto=said.auto - asked)
     checked = compare(run, spoken.form, said, model, options, stated.settings, version, wanted.card, at_once)
     return checked._replace(failure=spoken.form.failure(checked.question, run)), notes
 
 
 _FORMATS = ("kv_dtype", "k_dtype", "v_dtype")
+_TYPES = (*_FORMATS, "k_type", "v_type")  # as llama.cpp's flags have them
 
 
-def _stated(options: Mapping[str, Any]) -> set[str]:
-    """Options that somebody stated; any format of the cache states all of it."""
-    return {*options, *(["kv_dtype"] if any(name in options for name in _FORMATS) else [])}
+def _stated(options: Mapping[str, object]) -> set[str]:
+    """Options and flags that the asker stated; any format of the cache states all of it."""
+    return {*options, *(["kv_dtype"] if any(name in options for name in _TYPES) else [])}
 
 
 def _overruled(name: str, options: Mapping[str, Any]) -> bool:

@@ -87,6 +87,7 @@ def test_several_starts_with_their_pools_in_front(check: Check) -> None:
     """Each pool is that of the configuration behind it, as the times say: 16 GiB hold 131,072 tokens of Llama 3.1 8B
     (131,072 B each), and 12 GiB 65,536 of Llama 3.2 3B at 114,688 B ... 112,347 by whole blocks of 16.
     """
+
     def start(hour: int, model: str, memory: str, tokens: str) -> str:
         return (
             f"INFO 07-06 {hour}:05:00 Available KV cache memory: {memory} GiB\n"
@@ -106,6 +107,7 @@ def test_several_starts_with_their_pools_in_front(check: Check) -> None:
 
 def test_logs_set_behind_each_other_stay_two(check: Check) -> None:
     """Two machines that started at the same time are not mixed, although their times overlap."""
+
     def start(model: str, memory: str, tokens: str) -> str:
         return (
             f"INFO 07-06 10:00:00 Initializing a V1 LLM engine (v0.20.2) with config: model='{model}', "
