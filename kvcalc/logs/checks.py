@@ -12,7 +12,7 @@ from kvcalc.engines.base import Engine
 from kvcalc.engines.log_form import EngineLog, Failure, Line, LogFacts, MatchedLine, StartLog
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.library import loader
-from kvcalc.logs.compare import MOST_AT_ONCE, Checked, compare
+from kvcalc.logs.compare import MOST_AT_ONCE, Checked, Trials, compare
 from kvcalc.logs.naming import preset_of
 from kvcalc.logs.runs import marks_of, runs_of
 from kvcalc.logs.text import marked_lines
@@ -80,6 +80,38 @@ class _Names:
         return found
 
 
+_Found = tuple[Checked, list[str]]
+
+
+class _Repeated:
+    """Starts that say the same as one before, but at other lines: a server that is started over and over."""
+
+    def __init__(self) -> None:
+        self.known: dict[object, tuple[list[int], _Found]] = {}
+
+    def keep(self, spoken: EngineLog, run: StartLog, found: _Found) -> _Found:
+        """Remember what was found of a start."""
+        self.known[self._key(spoken, run)] = [each.number for each in run.found], found
+        return found
+
+    def get(self, spoken: EngineLog, run: StartLog) -> _Found | None:
+        """What was found of such a start, at the lines of this one."""
+        before = self.known.get(self._key(spoken, run))
+        if before is None:
+            return None
+        lines, (checked, notes) = before
+        now = dict(zip(lines, (each.number for each in run.found), strict=True))
+        compared = tuple(
+            each._replace(expected=each.expected._replace(number=now[each.expected.number]))
+            for each in checked.compared
+        )
+        failure = checked.failure and checked.failure._replace(line=now[checked.failure.line])
+        return checked._replace(compared=compared, failure=failure), notes
+
+    def _key(self, spoken: EngineLog, run: StartLog) -> object:
+        return spoken.engine.name, tuple((tuple(each.says.items()), each[2:]) for each in run.found)
+
+
 def _named(names: tuple[str, ...]) -> tuple[Model, str | None]:
     """The preset that one of a model's names means, best first, and how it was called."""
     found = preset_of(names)
@@ -98,14 +130,14 @@ def check_log(stream: BinaryIO, spoken: Sequence[EngineLog], wanted: LogQuestion
     warnings = ["the log has more such lines than one of an engine has: the first of them were read"] * reading.cut
     starts: list[Checked | Failed] = []
     refused = []
-    names = _Names()
+    names, trials, known = _Names(), Trials(), _Repeated()
     for each, run in reading.runs:
         if not any(line.kind in ("count", "failure") for line in _lines_of(each, run)) and not each.form.failure(
             None, run
         ):
             continue
         try:
-            one, notes = _in_any_order(each, run, wanted, names)
+            one, notes = known.get(each, run) or known.keep(each, run, _in_any_order(each, run, wanted, names, trials))
         except KvcalcError as error:
             failure = each.form.failure(None, run)
             if failure is not None:
@@ -129,19 +161,21 @@ def _lines_of(spoken: EngineLog, run: StartLog) -> Iterator[Line]:
     return (spoken.form.lines[each.place] for each in run.found)
 
 
-def _in_any_order(spoken: EngineLog, run: StartLog, wanted: LogQuestion, names: _Names) -> tuple[Checked, list[str]]:
+def _in_any_order(
+    spoken: EngineLog, run: StartLog, wanted: LogQuestion, names: _Names, trials: Trials
+) -> tuple[Checked, list[str]]:
     """One start, whose lines may stand in another order than the engine's: then all agrees in that of the engine."""
     refused: KvcalcError | None = None
     first: tuple[Checked, list[str]] | None = None
     try:
-        first = _check(spoken, run, wanted, names)
+        first = _check(spoken, run, wanted, names, trials)
     except KvcalcError as error:
         refused = error
     if first is not None and first[0].verdict == "match" and _all_compared(first[0]):
         return first
     for found in _orders(spoken, run):
         with suppress(KvcalcError):
-            again = _check(spoken, run._replace(found=found), wanted, names, at_once=1)
+            again = _check(spoken, run._replace(found=found), wanted, names, trials, at_once=1)
             if (again[0].verdict == "match" and _agreeing(first) < _agreeing(again)) or (
                 first is None and again[0].verdict == "unknown"
             ):
@@ -202,7 +236,12 @@ def _nothing(
 
 
 def _check(
-    spoken: EngineLog, run: StartLog, wanted: LogQuestion, names: _Names, at_once: int = MOST_AT_ONCE
+    spoken: EngineLog,
+    run: StartLog,
+    wanted: LogQuestion,
+    names: _Names,
+    trials: Trials,
+    at_once: int = MOST_AT_ONCE,
 ) -> tuple[Checked, list[str]]:
     """One start: the log says what it is about, unless the asker does."""
     said, engine, notes = spoken.form.said(run), run.engine, []
@@ -227,12 +266,12 @@ def _check(
     run = run._replace(budget=wanted.kv_memory or stated.kv_memory)
     asked = _stated({**wanted.options, **(wanted.flags.values if wanted.flags is not None else {})})
     said = said._replace(open=said.open - asked, auto=said.auto - asked)
-    checked = compare(run, spoken.form, said, model, options, stated.settings, version, wanted.card, at_once)
+    checked = compare(run, spoken.form, said, model, options, stated.settings, version, wanted.card, at_once, trials)
     return checked._replace(failure=spoken.form.failure(checked.question, run)), notes
 
 
 _FORMATS = ("kv_dtype", "k_dtype", "v_dtype")
-_TYPES = (*_FORMATS, "k_type", "v_type")  # as llama.cpp's flags have them
+_TYPES = (*_FORMATS, "k_type", "v_type", "kv_type")  # as the flags of llama.cpp and Ollama have them
 
 
 def _stated(options: Mapping[str, object]) -> set[str]:

@@ -17,12 +17,14 @@ from kvcalc.engines.log_form import Expected, Failure, LogFacts, LogForm, StartL
 from kvcalc.errors import KvcalcError
 from kvcalc.logs.readings import Asking, explanations, unsaid
 
-__all__ = ["MOST_AT_ONCE", "Checked", "Compared", "Verdict", "compare", "overall"]
+__all__ = ["MOST_AT_ONCE", "Checked", "Compared", "Trials", "Verdict", "compare", "overall"]
 
 Verdict = Literal["match", "mismatch", "unknown"]
 
 _SMALLER_RANK = 3  # per cent that another rank may have had less
-_MOST_OPEN = 600  # readings of what a log leaves open
+_MOST_OPEN = 500  # readings of what one start leaves open
+_MOST_RULED = 100  # readings among which one with a rule is looked for
+_MOST_OF_A_LOG = 1000  # and of all starts in a log together
 MOST_AT_ONCE = 3  # inputs that have other values than the likely ones
 
 
@@ -78,6 +80,23 @@ def overall(compared: Iterable[Compared]) -> Verdict:
     return "mismatch" if "mismatch" in seen else "match" if "match" in seen and "undecided" not in seen else "unknown"
 
 
+class Trials:
+    """How many readings may still be tried, of a log and of one start in it. `at_once`: inputs that are changed."""
+
+    def __init__(self) -> None:
+        self.left, self.of_start, self.at_once = _MOST_OF_A_LOG, _MOST_OPEN, MOST_AT_ONCE
+
+    def of_a_start(self, at_once: int) -> "Trials":
+        """The trials of the next start."""
+        self.of_start, self.at_once = _MOST_OPEN, at_once
+        return self
+
+    def another(self) -> bool:
+        """Whether there is one more, which is then taken."""
+        self.left, self.of_start = self.left - 1, self.of_start - 1
+        return self.left >= 0 and self.of_start >= 0
+
+
 class _Reading(NamedTuple):
     """A reading of what a log leaves open, and the comparison under it."""
 
@@ -105,11 +124,12 @@ def compare(
     version: str | None,
     card: Card | None = None,
     at_once: int = MOST_AT_ONCE,
+    trials: "Trials | None" = None,
 ) -> Checked:
     """Compare a run with what its engine is predicted to print. Raises KvcalcError where there is no prediction.
 
     `stated` are options of `request.ask`, `settings` the engine's own; `version` None is not known. `at_once`: how many
-    inputs that are not stated may have other values than the likely ones.
+    inputs that are not stated may have other values than the likely ones, for as many `trials` as are left.
     """
     row, warning = pick(run.engine.versions, version or said.rules, run.engine.name)
     request = ask(model, **stated)
@@ -126,8 +146,9 @@ def compare(
     plain = Checked(asking.question, run.engine, version, compared, warnings=warnings)
     if refused is None and (plain.verdict == "match" or not _to_be_tried(plain)):
         return plain
-    ways = [*unsaid(asking, run.engine, said), *form.ways(asking.question, run, version)]
-    found = _agreeing(ways, asking.question, run, form, at_once)
+    ways = [*form.ways(asking.question, run, version), *unsaid(asking, run.engine, said)]
+    left = (trials or Trials()).of_a_start(at_once)
+    found = _agreeing(ways, asking.question, run, form, left)
     if found:
         return _decided(plain, found)
     if refused is not None:
@@ -137,10 +158,12 @@ def compare(
         plain = ruled
     if plain.verdict != "mismatch" or at_once < MOST_AT_ONCE:
         return plain
-    tried = asking._replace(question=plain.question)
-    return plain._replace(
-        explained=tuple(explanations(tried, run, form, said, version, lambda q, r: _try(q, r, form) is not None))
-    )
+
+    def agrees(question: Question, other: StartLog) -> bool:
+        return left.another() and _try(question, other, form) is not None
+
+    asking, left = asking._replace(question=plain.question), left.of_a_start(at_once)
+    return plain._replace(explained=tuple(explanations(asking, run, form, said, version, agrees)))
 
 
 def _to_be_tried(plain: Checked) -> bool:
@@ -164,18 +187,18 @@ def _readings(
 
 
 def _agreeing(
-    ways: Sequence[Sequence[Way]], question: Question, run: StartLog, form: LogForm, at_once: int
+    ways: Sequence[Sequence[Way]], question: Question, run: StartLog, form: LogForm, trials: "Trials"
 ) -> list[_Reading]:
     """The readings under which all agrees, with as few changes as possible."""
-    left = _MOST_OPEN
-    for many in range(1, at_once + 1):
+    for many in range(1, trials.at_once + 1):
         found = []
-        for each, changed in islice(_readings(ways, question, many), left):
-            left -= 1
+        for each, changed in _readings(ways, question, many):
+            if not trials.another():
+                break
             compared = _try(changed, run, form)
             if compared is not None:
                 found.append(_Reading(each, changed, compared))
-        if found or left <= 0:
+        if found:
             return found
     return []
 
@@ -206,7 +229,7 @@ def _unsure(compared: Compared) -> Compared:
 def _under_a_rule(plain: Checked, ways: Sequence[Sequence[Way]], run: StartLog, form: LogForm) -> Checked | None:
     """The first reading that there is a rule for, where the plainest has none."""
     for many in (1, 2):
-        for each, changed in islice(_readings(ways, plain.question, many), _MOST_OPEN):
+        for each, changed in islice(_readings(ways, plain.question, many), _MOST_RULED):
             try:
                 compared = _compare(changed, run, form)
             except KvcalcError:

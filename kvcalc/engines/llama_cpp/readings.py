@@ -54,15 +54,15 @@ def ways(question: Question, run: StartLog, version: str | None) -> Ways:
     batches = any(row.window == "batch" for row in builds) and version is None
     # whether it matters, the settings that would state it, and the ways
     table: tuple[tuple[bool, str, Sequence[Way]], ...] = (
-        (version is None, "", [_version(row) for row in reversed(builds) if row != question.version]),
-        (windows and not _announced(run), "swa_full", [_full()]),
         (windows, "n_ubatch", [_micro(size, largest) for size in _SIZES if size <= most]),
-        (windows and batches, "n_batch", [_knob("n_batch", size, f"-b {size}") for size in _SIZES]),
         (run.last("streams") is None, "", list(_sequences(question, run))),
+        (windows and not _announced(run), "swa_full", [_full()]),
+        (windows and batches, "n_batch", [_knob("n_batch", size, f"-b {size}") for size in _SIZES]),
         (True, "flash_attn", [_knob("flash_attn", "off", "-fa off")]),
         (states and not plain(run.last("rs_seq")), "n_rs_seq",
          [_knob("n_rs_seq", n, f"states kept for {n} drafted tokens") for n in _DRAFTED]),
-        (run.last("key") is None, "", list(_before_latents(question))),
+        (version is None, "", [_version(row) for row in reversed(builds) if row != question.version]),
+        (run.last("key") is None, "", list(_before_latents(question))),  # of a build: it comes last
     )  # fmt: skip
     return [each for matters, stated, each in table if matters and each and stated not in settings]
 

@@ -32,7 +32,6 @@ def ways(question: Question, run: StartLog, version: str | None) -> Ways:
     drafts = bool(states or model.draft) and not run.stated("speculation", "speculative_config")
     # whether it matters, the settings that would state it, and the ways
     table: tuple[tuple[bool, set[str], Sequence[Way]], ...] = (
-        (version is None, set(), rows),
         (run.last("cpu") is not None, {"block_size"}, [_knob("block_size", 128, "blocks of 128 tokens, as on CPUs")]),
         (latents, {"block_size", "backend"},
          [_knob("block_size", size, f"blocks of {size} tokens") for size in (16, 32, 64, 128)]),
@@ -50,6 +49,7 @@ def ways(question: Question, run: StartLog, version: str | None) -> Ways:
          [_knob("gdn_backend", "triton", "Triton's kernel for the gated delta rule")]),
         (drafts, {"speculative"}, [_drafted(n) for n in _DRAFTED]),
         (windows, {"hybrid"}, [_knob("hybrid", False, "windows kept in full")]),
+        (version is None, set(), rows),
     )  # fmt: skip
     return [each for matters, stated, each in table if matters and each and not stated & set(settings)]
 
