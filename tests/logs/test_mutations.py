@@ -104,11 +104,11 @@ MUTATIONS: list[Callable[[list[str], int, random.Random], list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_damaged_logs_are_answered(seed: int, models: dict[str, Model]) -> None:
     """No traceback, and none takes more than two seconds."""
     rnd = random.Random(seed)
-    for _ in range(50):
+    for _ in range(30):
         text, name = rnd.choice(LOGS)
         lines = text.splitlines()
         for _ in range(rnd.randint(1, 4)):
@@ -145,7 +145,7 @@ def test_altered_numbers_are_not_called_right(seed: int, models: dict[str, Model
     right = [(log, document) for log, document in known if document and document["verdict"] == "match"]
     assert len(right) >= 9
     verdicts: list[str] = []
-    for _ in range(40):
+    for _ in range(25):
         (text, name), document = rnd.choice(right)
         line = rnd.choice([each for each in document["lines"] if each["verdict"] == "match"])
         altered = _altered(text, line, rnd)
