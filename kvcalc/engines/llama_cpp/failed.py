@@ -24,7 +24,7 @@ FAILURES = (
     line("error loading model: unable to allocate", r"(?P<weights_refused>unable to allocate) \S{1,40}(?: \w+)? buffer",
          "failure"),
     line("MiB free",
-         r"using device (?P<device_free>\S{1,40}) \(.{1,100}?\) (?:\(.{1,60}?\) )?- (?P<free_mib>\d+) MiB free"),
+         r"using device (?P<device_free>\S{1,40}) \(.{1,160}?\) - (?P<free_mib>\d{1,9}) MiB free"),
     line("model buffer size", r"(?P<holding>\S{1,40}) model buffer size = +(?P<weights_mib>[\d.]+) MiB"),
 )  # fmt: skip
 

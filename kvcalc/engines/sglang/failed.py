@@ -13,7 +13,7 @@ __all__ = ["FAILURES", "Memory", "failure"]
 
 FAILURES = (
     line("Not enough memory. Please try",
-         r"(?P<too_little>Not enough memory)\. Please try \w+(?: \w+)? --mem-fraction-static"
+         r"(?P<too_little>Not enough memory)\. Please try \w{1,20}(?: \w{1,20})? --mem-fraction-static"
          r"(?:.{0,80}?mem_fraction_static=(?P<mem_fraction_static>[01]?\.\d{1,6}))?", "failure"),
     line("larger than the profiled value",
          r"max_total_tokens=(?P<max_total_tokens>\d+) is larger than the profiled value (?P<profiled>-\d+)", "failure"),

@@ -17,7 +17,7 @@ FAILURES = (
     line("maxTokensInPagedKvCache",
          r"(?P<one>maxTokensInPagedKvCache) (?:\((?P<held>\d+)\) )?must be large enough to process at least 1 sequence"
          r"(?:.{0,80}?tokensPerBlock \((?P<block>\d+)\) \* maxBlocksPerSeq \((?P<blocks>\d+)\))?", "failure"),
-    line("out of memory", r"CUDA runtime error in (?:::)?(?P<call>cuda\w{1,40}).{0,200}?out of memory", "failure"),
+    line("out of memory", r"CUDA runtime error in (?:::)?(?P<call>cuda\w{1,40})\b.{0,200}?out of memory", "failure"),
     line("pages per sequence", r"Max KV cache pages per sequence: (?P<pages>\d+)"),
 )  # fmt: skip
 
