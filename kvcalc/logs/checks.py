@@ -10,17 +10,15 @@ from kvcalc.core.card import Card
 from kvcalc.core.model import Model
 from kvcalc.engines.base import Engine
 from kvcalc.engines.log_form import EngineLog, Failure, Line, LogFacts, MatchedLine, StartLog
-from kvcalc.errors import KvcalcError, shown
-from kvcalc.library import loader
+from kvcalc.errors import KvcalcError
 from kvcalc.logs.compare import MOST_AT_ONCE, Checked, Trials, compare
-from kvcalc.logs.naming import preset_of
+from kvcalc.logs.known import Names, Repeated
 from kvcalc.logs.runs import marks_of, runs_of
 from kvcalc.logs.text import marked_lines
 from kvcalc.preset.mapping import model_from_preset
 
 __all__ = ["Failed", "Log", "LogQuestion", "check_log"]
 
-_MOST_MODELS = 64  # looked up for one log
 _MOST_REFUSED = 10  # starts that are told of one by one
 
 
@@ -59,78 +57,13 @@ class Log(NamedTuple):
         return [each for each in self.starts if isinstance(each, Checked)]
 
 
-class _Names:
-    """Models by the names in a log, each looked up once: a server that crashes in a loop names its own many times."""
-
-    def __init__(self) -> None:
-        self.known: dict[tuple[str, ...], tuple[Model, str | None] | KvcalcError] = {}
-
-    def model(self, names: tuple[str, ...]) -> tuple[Model, str | None]:
-        """The preset that one of a model's names means, best first, and how it was called. Raises KvcalcError."""
-        if names not in self.known:
-            if len(self.known) >= _MOST_MODELS:
-                raise KvcalcError(f"the log names more than {_MOST_MODELS} models", "say which it is: --model MODEL")
-            try:
-                self.known[names] = _named(names)
-            except KvcalcError as error:
-                self.known[names] = error
-        found = self.known[names]
-        if isinstance(found, KvcalcError):
-            raise found
-        return found
-
-
-_Found = tuple[Checked, list[str]]
-
-
-class _Repeated:
-    """Starts that say the same as one before, but at other lines: a server that is started over and over."""
-
-    def __init__(self) -> None:
-        self.known: dict[object, tuple[list[int], _Found]] = {}
-
-    def keep(self, spoken: EngineLog, run: StartLog, found: _Found) -> _Found:
-        """Remember what was found of a start."""
-        self.known[self._key(spoken, run)] = [each.number for each in run.found], found
-        return found
-
-    def get(self, spoken: EngineLog, run: StartLog) -> _Found | None:
-        """What was found of such a start, at the lines of this one."""
-        before = self.known.get(self._key(spoken, run))
-        if before is None:
-            return None
-        lines, (checked, notes) = before
-        now = dict(zip(lines, (each.number for each in run.found), strict=True))
-        compared = tuple(
-            each._replace(expected=each.expected._replace(number=now[each.expected.number]))
-            for each in checked.compared
-        )
-        failure = checked.failure and checked.failure._replace(line=now[checked.failure.line])
-        return checked._replace(compared=compared, failure=failure), notes
-
-    def _key(self, spoken: EngineLog, run: StartLog) -> object:
-        return spoken.engine.name, tuple((tuple(each.says.items()), each[2:]) for each in run.found)
-
-
-def _named(names: tuple[str, ...]) -> tuple[Model, str | None]:
-    """The preset that one of a model's names means, best first, and how it was called."""
-    found = preset_of(names)
-    if found is not None:
-        entry, name = found
-        note = None if name.lower() == entry.name else f"{shown(name)} is taken for {entry.name}"
-        return loader.load_entry(entry), note
-    if names:
-        raise KvcalcError(f"no preset is called {shown(names[0])}", "say which model it is: --model MODEL")
-    raise KvcalcError("the log does not name the model", "say which it is: --model MODEL")
-
-
 def check_log(stream: BinaryIO, spoken: Sequence[EngineLog], wanted: LogQuestion, file: str) -> Log:
     """Read a log and check it. Raises KvcalcError where nothing in it can be compared, and no start failed."""
     reading = runs_of(marked_lines(stream, marks_of(spoken), file), spoken)
     warnings = ["the log has more such lines than one of an engine has: the first of them were read"] * reading.cut
     starts: list[Checked | Failed] = []
     refused = []
-    names, trials, known = _Names(), Trials(), _Repeated()
+    names, trials, known = Names(), Trials(), Repeated()
     for each, run in reading.runs:
         if not any(line.kind in ("count", "failure") for line in _lines_of(each, run)) and not each.form.failure(
             None, run
@@ -162,7 +95,7 @@ def _lines_of(spoken: EngineLog, run: StartLog) -> Iterator[Line]:
 
 
 def _in_any_order(
-    spoken: EngineLog, run: StartLog, wanted: LogQuestion, names: _Names, trials: Trials
+    spoken: EngineLog, run: StartLog, wanted: LogQuestion, names: Names, trials: Trials
 ) -> tuple[Checked, list[str]]:
     """One start, whose lines may stand in another order than the engine's: then all agrees in that of the engine."""
     refused: KvcalcError | None = None
@@ -239,7 +172,7 @@ def _check(
     spoken: EngineLog,
     run: StartLog,
     wanted: LogQuestion,
-    names: _Names,
+    names: Names,
     trials: Trials,
     at_once: int = MOST_AT_ONCE,
 ) -> tuple[Checked, list[str]]:
@@ -295,7 +228,7 @@ def _version(said: LogFacts) -> str | None:
     return None if numbers[:2] in ((0, 0), (0, 1)) else said.version
 
 
-def _model(said: LogFacts, others: tuple[str, ...], names: _Names) -> tuple[Model, str | None]:
+def _model(said: LogFacts, others: tuple[str, ...], names: Names) -> tuple[Model, str | None]:
     """The model whose metadata the log lists, or the preset that its name, or one of `others`, means.
 
     Raises KvcalcError where there is none.

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from kvcalc.core.units import format_bytes
-from kvcalc.engines.log_form import Failure
 from kvcalc.logs.checks import Failed
 from kvcalc.logs.compare import Checked, Compared, Verdict, overall
 from kvcalc.version import __version__
 from kvcalc.views.document import Value
+from kvcalc.views.failed import failure_values, failure_words
 from kvcalc.views.model import model_values
 from kvcalc.views.report import Cell, Report, Section
 
@@ -60,7 +59,9 @@ def check_document(file: str, starts: Sequence[_Start], warnings: Sequence[str])
     runs = [_run(each) for each in starts]
     checked = [each for each in starts if isinstance(each, Checked)]
     known = next((run for run in runs if run["model"] is not None), None)
-    failed = [_failed(each, i) for i, each in enumerate(starts) if each.failure is not None]
+    failed = [
+        failure_values(each.failure, each.engine.name, i) for i, each in enumerate(starts) if each.failure is not None
+    ]
     return {
         "schema": "kvcalc.check/1",
         "kvcalc_version": __version__,
@@ -74,25 +75,6 @@ def check_document(file: str, starts: Sequence[_Start], warnings: Sequence[str])
             _line(line, each, i) for i, each in enumerate(starts) if isinstance(each, Checked) for line in each.compared
         ],
         "runs": list(runs),
-    }
-
-
-def _failed(start: _Start, run: int) -> dict[str, Value]:
-    """Why a start failed, and what would start; bytes are those of one GPU, or of one device."""
-    failure = start.failure
-    assert failure is not None
-    return {
-        "line": failure.line,
-        "run": run,
-        "engine": start.engine.name,
-        "what": failure.what,
-        "asked_context": failure.context,
-        "asked_batch": failure.batch,
-        "needed_bytes": failure.needed,
-        "available_bytes": failure.available,
-        "max_context": failure.max_context,
-        "max_batch": failure.max_batch,
-        "change": list(failure.flags),
     }
 
 
@@ -209,33 +191,9 @@ def check_report(starts: Sequence[_Start], warnings: Sequence[str]) -> Report:
         facts=_facts(checked[0]) if checked else [starts[0].engine.name],
         verdict=f"{said}: {agree}",
         fits={"match": not failures, "mismatch": False, "unknown": None}[said],
-        notes=[note for told in (*map(_told, failures), *map(_notes, checked)) for note in told],
+        notes=[note for told in (*map(failure_words, failures), *map(_notes, checked)) for note in told],
         warnings=list(warnings),
     )
-
-
-def _told(failure: Failure) -> list[str]:
-    """What a start that failed asked for, and what would start."""
-    asked = "" if failure.context is None else f"{failure.context:,} tokens"
-    if failure.batch is not None and failure.batch > 1:
-        asked = f"{failure.batch:,} sequences of {asked}"
-    sizes = []
-    if failure.needed is not None:
-        sizes.append(f"{_size(failure.needed)} asked for")
-    if failure.available is not None:
-        sizes.append(f"{_size(failure.available)} there")
-    notes = [": ".join(part for part in (asked, ", ".join(sizes)) if part)] if asked or sizes else []
-    if failure.max_context:
-        batch = f" in each of {failure.batch:,} sequences" if failure.batch is not None and failure.batch > 1 else ""
-        most = f", or {failure.max_batch:,} sequences of {asked}" if failure.max_batch and failure.context else ""
-        notes.append(f"would start: {failure.max_context:,} tokens{batch}{most}")
-    if failure.flags:
-        notes.append(f"to change: {'; '.join(failure.flags)}")
-    return notes
-
-
-def _size(size: int) -> str:
-    return ("-" if size < 0 else "") + format_bytes(abs(size), "iec")
 
 
 def _engine(checked: Checked) -> str:
