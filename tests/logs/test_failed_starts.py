@@ -207,6 +207,14 @@ def test_a_buffer_of_a_cpu_is_longer_by_its_alignment(check: Check) -> None:
     assert (document["verdict"], document["failed"]["asked_context"]) == ("match", 1048576)
 
 
+def test_a_buffer_in_mebibytes_alone(check: Check) -> None:
+    """Builds of early 2025 print no bytes (abetlen/llama-cpp-python#1944): 20,480 MiB, or a tenth more."""
+    log = "".join(line for line in LLAMA.splitlines(keepends=True) if "alloc_tensor_range" not in line)
+    document = check(log, "--model", "llama3.1-8b")[1]
+    assert (document["verdict"], document["lines"][0]["printed"]) == ("match", 20480.0)
+    assert check(log.replace("20480.00", "22528.00"), "--model", "llama3.1-8b")[0] == 1
+
+
 def test_one_device_of_several(check: Check) -> None:
     """Half of the layers on the first device: its part neither confirms nor contradicts."""
     log = LLAMA.replace("20480.00", "10240.00").replace("21474836480", "10737418240")

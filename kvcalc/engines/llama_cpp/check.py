@@ -61,7 +61,7 @@ def expect(question: Question, run: StartLog) -> Iterator[Expected]:
             buffers.announced = _of(keyed, says["cache"])
             place = keyed.index(buffers.announced) if buffers.announced in keyed else place
             yield from _cells(found, keyed[place] if place < len(keyed) else None)
-        elif "refused" in says:
+        elif "refused" in says or ("refused_mib" in says and refused is None):  # bytes say more than MiB
             refused = found
         elif "kv_refused" in says and refused is not None:
             pool = buffers.announced or (keyed[place] if place < len(keyed) else None)
@@ -115,16 +115,20 @@ _ALIGNED = 128  # bytes that an allocation may be longer, so that it begins wher
 
 def _refused(found: MatchedLine, pool: Pool | None, before: list[MatchedLine]) -> Iterator[Expected]:
     """The buffer that a device had no memory for: all of a cache, or the part of some layers where devices share it."""
-    size = plain(found.says.get("refused"))
+    exact, printed = plain(found.says.get("refused")), found.get("refused_mib", 2)
+    size = exact if exact is not None else None if printed is None else printed.whole(MIB)
     if pool is None or size is None or not pool.layers:
         return
     whole = sum(pool.sizes)
     off = [abs(size - whole * layers // pool.layers) for layers in range(1, pool.layers)]
-    part = bool(before) or (size < whole and min(off, default=_ALIGNED) <= _ALIGNED)
-    excuse = "the part of one of several devices" if part else ""
-    yield Expected(
-        found.number, f"{_prefix(pool)}bytes", Printed(size), "B", 1, whole, whole, whole + _ALIGNED, excuse=excuse
-    )
+    near = _ALIGNED if exact is not None else MIB // 100
+    excuse = ""
+    if before or (size < whole and min(off, default=near + 1) <= near):
+        excuse = "the part of one of several devices"
+    counted = Expected(found.number, f"{_prefix(pool)}bytes", Printed(size), "B", 1)
+    if exact is None and printed is not None:
+        counted = Expected(found.number, f"{_prefix(pool)}kv_mib", printed, "MiB", MIB)
+    yield counted._replace(low=whole, predicted=whole, high=whole + _ALIGNED, excuse=excuse)
 
 
 def _summed(found: list[MatchedLine], name: str, quantity: str, size: int, run: StartLog) -> Iterator[Expected]:
