@@ -1,4 +1,6 @@
-"""What every test shares: no preset folder of the person who runs the tests, and the way to recorded facts."""
+"""What every test shares: how many examples and workers there are, no preset folder of the person who runs the tests, and
+the way to recorded facts.
+"""
 
 import json
 from collections.abc import Callable
@@ -9,7 +11,17 @@ import pytest
 
 from kvcalc.cli.main import run
 
+from .examples import load_profile
+
+load_profile()
+
 ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """A worker for each core where all tests are run; a part of them is through before workers have started."""
+    return None if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from kvcalc.cards.shipped import Accelerator
+from kvcalc.core.card import Shares
 from kvcalc.core.units import parse_size
 from kvcalc.errors import DocumentError, KvcalcError, Problem
 from kvcalc.library.index import in_configuration, squash
@@ -25,13 +26,16 @@ _MOST_CARDS = 1000
 _MOST_TEXT = 200
 _MOST_DEVICES = 1024  # in one machine
 _KEYS = (
-    "known here: base, memory, bandwidth_gb_s, tflops_16bit, tflops_fp8, link_gb_s, link, machine, bf16, capability, "
-    "vendor, label, price, source, note"
+    "known here: base, memory, bandwidth_gb_s, tflops_16bit, tflops_fp8, tflops_fp4, link_gb_s, link, attained, "
+    "machine, bf16, capability, vendor, label, price, source, note"
 )
 _VENDORS = ("NVIDIA", "AMD", "Intel", "Apple", "Google", "AWS")
 
 # A thousand times the fastest card: what is above is a slip of units.
-_MOST = {"bandwidth_gb_s": 10**7, "tflops_16bit": 10**7, "tflops_fp8": 10**7, "link_gb_s": 10**7, "price": 10**6}
+_MOST = {
+    "bandwidth_gb_s": 10**7, "tflops_16bit": 10**7, "tflops_fp8": 10**7, "tflops_fp4": 10**7, "link_gb_s": 10**7,
+    "price": 10**6,
+}  # fmt: skip
 
 
 def own_files(file: str | None = None) -> list[str]:
@@ -96,13 +100,15 @@ def _card(top: Reader, name: object, known: Mapping[str, Accelerator], file: str
     if len(reader.problems) > before:
         return None
     start = base or Accelerator(name, name)
+    if "shares" in facts:
+        facts["shares"] = start.shares._replace(**facts["shares"])
     sources = {**start.sources, **dict.fromkeys((_FIELD[key] for key in facts if key in _FIELD), "file")}
     return start._replace(**{**facts, "id": name, "file": file, "sources": sources})
 
 
 # What `Accelerator.sources` calls the fields.
 _FIELD = {"memory": "memory", "bandwidth_gb_s": "bandwidth", "tflops_16bit": "flops16", "tflops_fp8": "flops8",
-          "link_gb_s": "link", "link": "link"}  # fmt: skip
+          "tflops_fp4": "flops4", "link_gb_s": "link", "link": "link"}  # fmt: skip
 
 
 def _base(reader: Reader, name: str, known: Mapping[str, Accelerator]) -> Accelerator | None:
@@ -125,6 +131,7 @@ def _facts(reader: Reader) -> dict[str, Any]:
     found["capability"] = _capability(reader)
     found["machine"] = reader.integer("machine", 1, _MOST_DEVICES)
     found["bf16"] = reader.flag("bf16") if "bf16" in reader.data else None
+    found["shares"] = _shares(reader)
     source = found.pop("source")
     if source is not None:
         found["note"] = f"{found['note']} {source}" if found["note"] else source
@@ -132,14 +139,25 @@ def _facts(reader: Reader) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _number(reader: Reader, key: str) -> float | None:
+def _shares(reader: Reader) -> dict[str, float] | None:
+    """What kernels attain on the card, as shares of its peaks and as seconds before a sum over ranks begins."""
+    inner = reader.inner("attained")
+    if inner is None:
+        return None
+    found = {key: _number(inner, key, 1) for key in Shares._fields}
+    inner.close()
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _number(reader: Reader, key: str, most: int | None = None) -> float | None:
     value = reader.get(key)
     if value is None:
         return None
+    most = most or _MOST[key]
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if number and math.isfinite(value) and 0 < value <= _MOST[key]:  # type: ignore[arg-type,operator]
+    if number and math.isfinite(value) and 0 < value <= most:  # type: ignore[arg-type,operator]
         return value  # type: ignore[return-value]  # `number` says it
-    reader.expected(f"a number above zero and up to {_MOST[key]:,}", key)
+    reader.expected(f"a number above zero and up to {most:,}", key)
     return None
 
 

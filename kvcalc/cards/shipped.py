@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from kvcalc.core.card import Card
+from kvcalc.core.card import Card, Shares
 from kvcalc.library.index import bundled
 
 __all__ = ["RESERVE", "Accelerator", "Machine", "accelerators", "machines", "sources"]
@@ -23,7 +23,8 @@ class Accelerator(NamedTuple):
     """The facts of one device, in the units in which they are published. `sources` says where each was read.
 
     `usable` is the share of unified memory that the GPU may take; `link_gb_s` is between devices of one machine, in one
-    direction. `machine`: eight for servers and cards in slots, four on a tray of GB200, one where memory is unified.
+    direction, and `shares` what kernels attain of the peaks. `machine`: eight for servers
+    and cards in slots, four on a tray of GB200, one where memory is unified.
     `memory` and `price` come from a user's own file, whose name is `file`; `here` is how many this machine has, where
     it was asked.
     """
@@ -40,8 +41,10 @@ class Accelerator(NamedTuple):
     bandwidth_gb_s: float | None = None
     tflops_16bit: float | None = None
     tflops_fp8: float | None = None
+    tflops_fp4: float | None = None
     link: str | None = None
     link_gb_s: float | None = None
+    shares: Shares = Shares()
     machine: int = 8
     names: tuple[str, ...] = ()  # as the driver prints them, where they do not follow from `id` and `label`
     sources: Mapping[str, str] = {}
@@ -80,11 +83,13 @@ class Accelerator(NamedTuple):
             bandwidth=_times(self.bandwidth_gb_s, 10**9),
             flops16=_times(self.tflops_16bit, 10**12),
             flops8=_times(self.tflops_fp8, 10**12),
+            flops4=_times(self.tflops_fp4, 10**12),
             bf16=self.bf16,
             link=_times(self.link_gb_s, 10**9),
             machine=self.machine,
             price=self.price,
             memory_source=source,
+            shares=self.shares,
         )
 
 
@@ -112,6 +117,8 @@ def _shipped() -> tuple[dict[str, Accelerator], dict[str, list[str]]]:
     for row in data["cards"]:
         facts = {**row, "sources": row["from"], "names": tuple(row.get("names", ()))}
         del facts["from"]
+        attained = [data["attained"][name] for name in facts.pop("attained", ())]
+        facts["shares"] = Shares(**{key: share for one in attained for key, share in one["shares"].items()})
         if "usable" in facts:
             facts["usable"] = tuple(facts["usable"])
         found[row["id"]] = Accelerator(**facts)

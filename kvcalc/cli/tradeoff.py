@@ -13,10 +13,11 @@ from kvcalc.cli.shell import check_targets, emit, save, source_of
 from kvcalc.cli.values import cache_of, count_of, fraction_of, gpu_of, tokens_of, weights_of, workload_of
 from kvcalc.core.units import MOST_GPUS, parse_count
 from kvcalc.errors import KvcalcError, shown
-from kvcalc.views.document import Value, pick
+from kvcalc.views.document import pick
 
 if TYPE_CHECKING:
     from kvcalc.views.report import Report
+    from kvcalc.views.types.tradeoff import TradeoffDocument
 
 __all__ = ["app"]
 
@@ -45,9 +46,9 @@ class ClockWords(Words):
     link: Annotated[_Text, option("--link", metavar="LINK,...", panel="Hardware",
         help="How a cache comes back: pcie5, pcie4, nvme, 400gbit, 100gbit or a rate (25GB/s).")] = None  # fmt: skip
     bandwidth_share: Annotated[_Text, option("--bandwidth-share", metavar="F", panel="Hardware",
-        help="Share of peak bandwidth that is attained. Default: 0.8.")] = None  # fmt: skip
+        help="Share of peak bandwidth that is attained. Default: the card's.")] = None  # fmt: skip
     compute_share: Annotated[_Text, option("--compute-share", metavar="F", panel="Hardware",
-        help="Share of peak FLOP/s that is attained. Default: 0.45.")] = None  # fmt: skip
+        help="Share of peak FLOP/s that is attained. Default: the card's.")] = None  # fmt: skip
 
 
 class TradeoffWords(
@@ -89,7 +90,7 @@ def tradeoff(model: o.ModelArgument, *, words: TradeoffWords) -> None:
 
         save(words.svg, render(tradeoff_chart(found), output.units), "--svg")
 
-    def document() -> dict[str, Value]:
+    def document() -> "TradeoffDocument":
         return tradeoff_document(found)
 
     def report() -> "Report":

@@ -46,14 +46,14 @@ def pick(rows: Sequence[Row], asked: str | None, engine: str) -> tuple[Row, str 
     if older:
         return older[-1], None
     oldest = rows[0]
-    return oldest, f"{engine} {asked} is older than all versions whose rules were read: {oldest.name} is used"
+    return oldest, f"{engine} {asked} is older than all versions whose rules are known: {oldest.name} is used"
 
 
 def unread(asked: str, newest: str, engine: str) -> str | None:
-    """A warning for a version newer than the newest whose rules were read."""
+    """A warning for a version newer than the newest whose rules are known."""
     if _padded(parse(asked, "--engine")) <= _padded(parse(newest, "--engine")):
         return None
-    return f"{engine} {asked} is newer than {newest}, the newest version whose rules were read: those are used"
+    return f"{engine} {asked} is newer than {newest}, the newest version whose rules are known: those are used"
 
 
 def _padded(numbers: tuple[int, ...]) -> tuple[int, ...]:

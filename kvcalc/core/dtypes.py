@@ -5,11 +5,17 @@ from typing import NamedTuple
 from kvcalc.core.units import ceil_div
 from kvcalc.errors import KvcalcError, nearest, shown
 
-__all__ = ["COMPUTE", "FP32", "KV", "WEIGHTS", "DType", "dtype_called", "packed_bytes", "row_bytes"]
+__all__ = ["COMPUTE", "FP32", "GGUF", "KV", "WEIGHTS", "DType", "dtype_called", "packed_bytes", "row_bytes"]
 
 
 class DType(NamedTuple):
-    """A format: `block` elements share `block_bytes` bytes, scales included."""
+    """A format of elements in memory.
+
+    Attributes:
+        name: Our name of it, as `--kv-dtype` and `--weights` take it.
+        block: Elements that are stored together; 1 for plain widths.
+        block_bytes: Bytes of one block, its scales included.
+    """
 
     name: str
     block: int
@@ -49,6 +55,8 @@ _GGML_WEIGHTS = tuple(
     )
 )  # fmt: skip
 
+GGUF = frozenset(d.name for d in (*_GGML_CACHE, *_GGML_WEIGHTS))  # blocks that llama.cpp's own kernels unpack
+
 KV = COMPUTE | {d.name: d for d in (*_COMMON, *_FP8, *_GGML_CACHE)}
 
 # MXFP4: 32 elements of 4 bits and one 8-bit scale, 4.25 bits (OCP Microscaling Formats specification 1.0).
@@ -66,8 +74,12 @@ _ENGINE_ONLY = ("fp8_ds_mla", "nvfp4_ds_mla", "int8_per_token_head", "int4_per_t
                 "fp8_inc", "mxfp8", "turboquant_", "ultraquant_", "octave_")  # fmt: skip
 
 
-def dtype_called(name: str, among: dict[str, DType], what: str) -> DType:
-    """The format called `name`, in any case and by its usual other names."""
+def dtype_called(name: str, among: dict[str, DType], what: str, also: tuple[str, ...] = ()) -> DType:
+    """The format called `name`, in any case and by its usual other names.
+
+    `what` names the option in errors, and `also` are words to name there. Raises KvcalcError for a name that is not
+    `among` the formats.
+    """
     key = name.strip().lower()
     key = _ALIASES.get(key, key)
     if key in among:
@@ -82,8 +94,9 @@ def dtype_called(name: str, among: dict[str, DType], what: str) -> DType:
             f"{what}: {shown(name)} mixes several types, in shares that depend on the file",
             "give the size of the file instead, such as --weights 42.5GB",
         )
-    close = nearest(key, among)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"one of {', '.join(among)}"
+    known = dict.fromkeys((*among, *also))
+    close = nearest(key, known)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"one of {', '.join(known)}"
     raise KvcalcError(f"{what}: expected a dtype, got {shown(name)}", hint)
 
 

@@ -14,7 +14,14 @@ __all__ = ["Term", "cache_name", "terms"]
 
 
 class Term(NamedTuple):
-    """One line of the sum. `bytes` is its result."""
+    """One line of the sum.
+
+    Attributes:
+        name: What the line is about: a cache, the batch, a limit.
+        sum: The product of its numbers in words: `32 layers x 4,096 tokens x 2 x 8 KV heads x 128 x 2 B`.
+        bytes: Its result in bytes.
+        source: The rule in a few words, and the paper or file that it is from.
+    """
 
     name: str
     sum: str
@@ -87,16 +94,16 @@ def _sum(cache: Cache, copies: int, context: int, widths: Widths, encoder_tokens
 
 def _token_noun(cache: Attention, context: int) -> str:
     """What an attention layer counts its tokens in: those of the context, of its window, or of the encoder."""
-    match cache.reach:
+    match cache.pattern:
         case "full":
             return "token"
-        case "sliding" | "chunked":
+        case "sliding" | "chunked" as pattern:
             full = cache.span is not None and context >= cache.span
-            return ("window" if cache.reach == "sliding" else "chunk") + " token" if full else "token"
+            return ("window" if pattern == "sliding" else "chunk") + " token" if full else "token"
         case "cross":
             return "encoder token"
         case _:
-            assert_never(cache.reach)
+            assert_never(cache.pattern)
 
 
 def _elements(cache: Attention, widths: Widths) -> str:
@@ -130,14 +137,8 @@ def _width(dtype: DType) -> str:
 def cache_name(cache: Cache) -> str:
     """A cache in a few words: `sliding window 1,024`, `latent 512 + 64`."""
     match cache:
-        case Attention(reach="full"):
-            return "full attention"
-        case Attention(reach="sliding"):
-            return f"sliding window {cache.span:,}"
-        case Attention(reach="chunked"):
-            return f"chunks of {cache.span:,}"
         case Attention():
-            return "cross-attention"
+            return _attention_name(cache)
         case Latent():
             return f"latent {cache.rank} + {cache.rope}"
         case Indexer():
@@ -150,6 +151,20 @@ def cache_name(cache: Cache) -> str:
             return f"{cache_name(of)}, shared"
         case _:
             assert_never(cache)
+
+
+def _attention_name(cache: Attention) -> str:
+    match cache.pattern:
+        case "full":
+            return "full attention"
+        case "sliding":
+            return f"sliding window {cache.span:,}"
+        case "chunked":
+            return f"chunks of {cache.span:,}"
+        case "cross":
+            return "cross-attention"
+        case _:
+            assert_never(cache.pattern)
 
 
 def _source(cache: Cache) -> str:
@@ -172,7 +187,7 @@ def _source(cache: Cache) -> str:
 
 
 def _attention_source(cache: Attention) -> str:
-    match cache.reach:
+    match cache.pattern:
         case "full":
             return "KV heads alone are cached: Shazeer 2019, arXiv 1911.02150; Ainslie et al. 2023, arXiv 2305.13245"
         case "sliding":
@@ -182,7 +197,7 @@ def _attention_source(cache: Attention) -> str:
         case "cross":
             return "the encoder's keys and values, once per sequence: Vaswani et al. 2017, arXiv 1706.03762"
         case _:
-            assert_never(cache.reach)
+            assert_never(cache.pattern)
 
 
 def _per_gpu(sized: Size) -> list[Term]:
@@ -208,7 +223,7 @@ def _per_gpu(sized: Size) -> list[Term]:
 def _sharding_source(cache: Cache, sized: Size) -> str:
     """Which degrees of parallelism make a cache smaller on one GPU, and which do not."""
     layout = sized.request.layout
-    whole = isinstance(cache, Latent | Indexer | Compressed)
+    whole = _whole_on_ranks(cache)
     parts = []
     if layout.tp > 1:
         parts.append(
@@ -220,6 +235,17 @@ def _sharding_source(cache: Cache, sized: Size) -> str:
         split = rank_tokens(cache, layout.dcp, layout.dcp) == 1
         parts.append(f"dcp {layout.dcp} splits tokens" if split else f"dcp {layout.dcp} leaves its tokens whole")
     return "; ".join(parts) or "a whole replica"
+
+
+def _whole_on_ranks(cache: Cache) -> bool:
+    """Whether every rank of tp holds all of a cache, since one vector serves all heads (`sharding.shard`)."""
+    match cache:
+        case Latent() | Indexer() | Compressed():
+            return True
+        case Attention() | Recurrent() | Shared():
+            return False
+        case _:
+            assert_never(cache)
 
 
 def _room(fit: Fit, sized: Size) -> list[Term]:

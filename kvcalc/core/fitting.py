@@ -7,7 +7,7 @@ from kvcalc.core.card import Card
 from kvcalc.core.dtypes import DType
 from kvcalc.core.request import Request
 from kvcalc.core.sizing import Size
-from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
+from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div, format_bytes
 from kvcalc.core.weights import WeightBytes, Weights, weigh
 from kvcalc.errors import KvcalcError
 
@@ -38,13 +38,21 @@ _MODEL: Binding = "model"
 class Budget(NamedTuple):
     """What one GPU offers: `vram` bytes, weights and overhead still to come off, or `kv_memory` for the cache alone.
 
-    `card`: the one whose memory `vram` is, where it was named. `of_rest`: the share is of what weights and
-    overhead leave, as TensorRT-LLM has it. `loaded`: what an engine packs `auto` weights into.
+    Attributes:
+        vram: Bytes of one GPU; None with `kv_memory`.
+        kv_memory: Bytes of one GPU for the cache alone.
+        utilization: The fraction of `vram` that is used; None for all of it, where neither the asker nor an engine
+            says.
+        weights: How the weights are counted.
+        overhead: Bytes on each GPU beside weights and cache.
+        card: The card whose memory `vram` is, where it was named.
+        of_free: The utilization is of what weights and overhead leave, as TensorRT-LLM has it.
+        loaded: What an engine packs `auto` weights into; None where it takes them as they are stored.
     """
 
     vram: int | None = None
     kv_memory: int | None = None
-    utilization: Fraction | None = None  # of --vram; all of it where neither the asker nor an engine says
+    utilization: Fraction | None = None
     weights: Weights = "auto"
     overhead: int = 0
     card: Card | None = None
@@ -53,24 +61,38 @@ class Budget(NamedTuple):
 
 
 class MemorySplit(NamedTuple):
-    """Where the memory of one GPU goes, in bytes: `vram` = idle + `weights` + `overhead` + `kv_budget`.
+    """Where the memory of one GPU goes: `vram` = `outside` + `weights` + `overhead` + `kv_budget`.
 
-    All but `kv_budget` are None where the budget was given as --kv-memory. `gpus_for_weights` is the least number of
-    such GPUs that hold the weights beside the overhead; None where no number does. `kv_budget` can be negative.
+    All but `kv_budget` have their defaults where the budget was given as --kv-memory.
+
+    Attributes:
+        kv_budget: Bytes for the cache; below zero where weights and overhead take more than may be used.
+        vram: Bytes of the GPU.
+        utilization: The fraction of it that is used.
+        outside: Bytes that the utilization leaves out.
+        weights: Bytes of the weights on each GPU.
+        overhead: Bytes beside weights and cache.
+        gpus_for_weights: The fewest such GPUs that hold the weights beside the overhead; None where no number does.
+        whole_weights: Bytes of the weights on all GPUs together.
+        weights_source: How the weights are known, in words.
+        card: The card whose memory it is, where it was named.
+        of_free: The utilization is of what weights and overhead leave.
+        rough_weights: The weights are estimated from a format that only a part of the checkpoint has.
     """
 
     kv_budget: int
     vram: int | None = None
     utilization: Fraction | None = None
-    outside: int | None = None  # what --utilization leaves out
+    outside: int | None = None
     weights: int | None = None
     overhead: int | None = None
     gpus_for_weights: int | None = None
-    whole_weights: int | None = None  # of all GPUs together
+    whole_weights: int | None = None
     weights_source: str | None = None
     card: Card | None = None
     of_free: bool = False
-    rough_weights: bool = False  # estimated from a format that only a part of the checkpoint has
+    rough_weights: bool = False
+    weights_range: tuple[int, int] | None = None
 
     @property
     def free(self) -> int:
@@ -84,9 +106,17 @@ class MemorySplit(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The answer. `max_batch` counts over all replicas; it and `capacity_tokens` are None where nothing limits them.
+    """What fits into a budget.
 
-    `binding` is what stops one more sequence, `context_binding` what stops one more token at the asked batch.
+    Attributes:
+        memory: Where the memory goes.
+        kv_asked: Bytes of the fullest GPU for what was asked.
+        max_batch: Sequences of the asked length over all replicas; None where nothing limits them.
+        max_context: Tokens of each sequence of the asked batch; None where nothing limits them.
+        capacity_tokens: Tokens over all replicas; None where nothing limits them.
+        fits: Whether what was asked fits.
+        binding: What stops one more sequence.
+        context_binding: What stops one more token at the asked batch.
     """
 
     memory: MemorySplit
@@ -100,11 +130,15 @@ class Fit(NamedTuple):
 
 
 class Allocator(NamedTuple):
-    """How an engine fills one GPU. `needed` bytes are there for what was asked.
+    """How the exact size or an engine fills one GPU.
 
-    `holds` takes sequences on one replica, tokens in each and a budget, and never turns true again as the first two
-    grow. `most_sequences` is what one instance takes, `most_tokens` what each of them may have. `capacity` is the
-    engine's own count of tokens for a budget.
+    Attributes:
+        needed: Bytes that must be there for what was asked.
+        holds: Whether sequences on one replica, tokens in each and a budget in bytes go together; once false, it never
+            turns true again as the first two grow.
+        most_sequences: Sequences that one instance takes; None where only memory limits them.
+        capacity: The engine's own count of tokens for a budget in bytes; None for one in proportion to what was asked.
+        most_tokens: Tokens that each sequence may have; None where only the model limits them.
     """
 
     needed: int
@@ -117,7 +151,7 @@ class Allocator(NamedTuple):
 def fit(size: Size, budget: Budget, engine: Allocator | None = None) -> Fit:
     """Fit the sized cache into a budget: the fullest GPU decides. With an `engine`, what that reserves is fitted.
 
-    Raises KvcalcError where the weights are unknown.
+    Raises KvcalcError where the weights are not known.
     """
     request = size.request
     each = size.rank_bytes(request.context) if engine is None else None
@@ -125,7 +159,7 @@ def fit(size: Size, budget: Budget, engine: Allocator | None = None) -> Fit:
 
 
 def fill(memory: MemorySplit, request: Request, allocator: Allocator, each: int | None = None) -> Fit:
-    """What a room holds of what was asked. `each`: bytes of one sequence, where all take the same."""
+    """What a memory split holds of what was asked. `each`: bytes of one sequence, where all take the same."""
     dp, local_batch = request.layout.dp, request.sequences_per_replica
     most, context_binding = longest_context(memory, allocator, request)
     if each is not None:
@@ -192,7 +226,10 @@ def kv_budget(vram: int, share: Fraction, weights: int, overhead: int, *, of_fre
 
 
 def memory_split(size: Size, budget: Budget) -> MemorySplit:
-    """budget for the cache = vram x utilization - weights / (tp x pp) - overhead, on each GPU."""
+    """budget for the cache = vram x utilization - weights / (tp x pp) - overhead, on each GPU.
+
+    Raises KvcalcError where the weights are not known.
+    """
     if budget.kv_memory is not None:
         return MemorySplit(budget.kv_memory)
     layout = size.request.layout
@@ -201,7 +238,7 @@ def memory_split(size: Size, budget: Budget) -> MemorySplit:
 
 
 def split_memory(whole: WeightBytes, ways: int, budget: Budget) -> MemorySplit:
-    """The same for weights that are known, spread over `ways` GPUs."""
+    """The same for weights that are known, spread over `ways` GPUs. Raises KvcalcError for a budget without `vram`."""
     if budget.vram is None:
         raise KvcalcError("--vram: expected a size, or --kv-memory instead")
     share = budget.utilization or Fraction(1, 1)
@@ -221,6 +258,7 @@ def split_memory(whole: WeightBytes, ways: int, budget: Budget) -> MemorySplit:
         weights_source=whole.source,
         card=budget.card,
         rough_weights=whole.rough,
+        weights_range=(whole.low, whole.high) if whole.rough and whole.low < whole.high else None,
     )
 
 
@@ -245,6 +283,9 @@ def warnings(memory: MemorySplit | None, stored: str | None = None) -> list[str]
         return [
             f"weights counted as {memory.weights_source}, while what runs is {stored}: --weights SIZE takes its size"
         ]
+    if memory.weights_range is not None:
+        low, high = map(format_bytes, memory.weights_range)
+        return [f"weights estimated as {memory.weights_source}, {low} to {high}; --weights SIZE takes a measured size"]
     if memory.rough_weights:
         estimate = f"weights estimated as {memory.weights_source}"
         return [f"{estimate}, without what is stored in wider formats; --weights SIZE takes a measured size"]

@@ -8,6 +8,7 @@ from math import lcm
 from typing import NamedTuple, TypeAlias, assert_never
 
 from kvcalc.core.dtypes import DType, packed_bytes, row_bytes
+from kvcalc.core.kinds import attends, encodes
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
 from kvcalc.core.units import ceil_div
 from kvcalc.errors import KvcalcError
@@ -22,19 +23,28 @@ __all__ = [
     "fixed",
     "has_state",
     "head_dims",
+    "kept",
     "recurrent_state",
     "size",
     "slope",
     "textbook_rate",
     "token_bytes",
     "total_rate",
+    "widened",
 ]
 
 Attending: TypeAlias = Attention | Latent | Compressed
 
 
 class Widths(NamedTuple):
-    """The formats in force: keys, values, convolution columns (the model's dtype) and recurrent state."""
+    """The formats in force.
+
+    Attributes:
+        k: Format of keys, and of what is key and value in one.
+        v: Format of values.
+        conv: Format of a convolution's columns: the model's dtype.
+        state: Format of recurrent states.
+    """
 
     k: DType
     v: DType
@@ -43,7 +53,12 @@ class Widths(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """`bytes` added for every `tokens` tokens: exact, since a compressed cache adds nothing for single tokens."""
+    """Bytes added for every few tokens: exact, since a compressed cache adds nothing for single tokens.
+
+    Attributes:
+        bytes: What is added.
+        tokens: For how many tokens together.
+    """
 
     bytes: int
     tokens: int = 1
@@ -54,6 +69,7 @@ class Rate(NamedTuple):
         return ceil_div(self.bytes, self.tokens)
 
     def times(self, count: int) -> "Rate":
+        """The rate of `count` equal caches."""
         return Rate(self.bytes * count, self.tokens)
 
 
@@ -64,7 +80,13 @@ def total_rate(rates: list[Rate]) -> Rate:
 
 
 class State(NamedTuple):
-    """A recurrent layer's memory for one sequence, in elements: `columns` x `conv_width`, and `state`."""
+    """A recurrent layer's memory for one sequence, in elements: `columns` x `conv_width` + `state`.
+
+    Attributes:
+        conv_width: Elements of one input of the convolution.
+        columns: Inputs that the convolution keeps.
+        state: Elements of the recurrent state.
+    """
 
     conv_width: int
     columns: int
@@ -107,8 +129,11 @@ def has_state(model: Model) -> bool:
 
 
 def attention_tokens(cache: Attention, tokens: int, encoder_tokens: int | None) -> int:
-    """Tokens that an attention layer keeps for one sequence."""
-    match cache.reach:
+    """Tokens that an attention layer keeps for one sequence of `tokens`.
+
+    Raises KvcalcError for cross-attention whose length neither the request nor the model says.
+    """
+    match cache.pattern:
         case "full":
             return tokens
         # A query sees its window of W tokens (Jiang et al. 2023, arXiv 2310.06825), or those of its own chunk, which is
@@ -124,11 +149,46 @@ def attention_tokens(cache: Attention, tokens: int, encoder_tokens: int | None) 
                 raise KvcalcError("--encoder-tokens: this model's cross-attention cache depends on it; none was given")
             return length
         case _:
-            assert_never(cache.reach)
+            assert_never(cache.pattern)
+
+
+def kept(cache: Cache) -> int | None:
+    """Tokens after which a cache grows no more: 0 where it never grows, None where it grows for ever.
+
+    The one place that knows which attention patterns forget. A cache for which it is neither 0 nor None is a window.
+    """
+    match cache:
+        case Attention(pattern=pattern):
+            match pattern:
+                case "full":
+                    return None
+                case "sliding" | "chunked":
+                    assert cache.span is not None
+                    return cache.span
+                case "cross":  # the encoder's tokens are all there before the first of the sequence
+                    return 0
+                case _:
+                    assert_never(pattern)
+        case Latent() | Indexer() | Compressed():
+            return None
+        case Recurrent() | Shared():
+            return 0
+        case _:
+            assert_never(cache)
+
+
+def widened(cache: Cache) -> Cache:
+    """A window as long as the context, which is what it becomes where nothing is forgotten; others as they are."""
+    if isinstance(cache, Attention) and kept(cache):
+        return cache._replace(pattern="full", span=None)
+    return cache
 
 
 def token_bytes(cache: Cache, widths: Widths) -> Rate:
-    """Bytes a token while the cache grows; for a cross cache, bytes an encoder token; nothing for a state."""
+    """Bytes a token while the cache grows; for a cross cache, bytes an encoder token; nothing for a state.
+
+    Raises KvcalcError where a row does not fill the blocks of its format.
+    """
     match cache:
         # K and V of each KV head: Shazeer 2019 (arXiv 1911.02150) for one head, Ainslie et al. 2023 (arXiv 2305.13245)
         # for groups. Query heads do not enter.
@@ -155,7 +215,11 @@ def token_bytes(cache: Cache, widths: Widths) -> Rate:
 
 
 def size(cache: Cache, tokens: int, widths: Widths, encoder_tokens: int | None) -> int:
-    """Bytes that one cache of one layer holds for one sequence of `tokens` tokens."""
+    """Bytes that one cache of one layer holds for one sequence of `tokens` tokens.
+
+    `encoder_tokens`: the length of cross-attention, None for the model's own. Raises KvcalcError as `attention_tokens`
+    and `token_bytes` do.
+    """
     match cache:
         case Attention():
             return attention_tokens(cache, tokens, encoder_tokens) * token_bytes(cache, widths).bytes
@@ -176,11 +240,8 @@ def size(cache: Cache, tokens: int, widths: Widths, encoder_tokens: int | None) 
 
 def slope(cache: Cache, tokens: int, widths: Widths) -> Rate:
     """Bytes that one more token adds at a context of `tokens`: nothing once a window or chunk is full."""
-    if isinstance(cache, Attention) and (
-        cache.reach == "cross" or (cache.reach != "full" and cache.span is not None and tokens >= cache.span)
-    ):
-        return Rate(0)
-    return token_bytes(cache, widths)
+    most = kept(cache)
+    return token_bytes(cache, widths) if most is None or tokens < most else Rate(0)
 
 
 def fixed(cache: Cache, tokens: int, widths: Widths, encoder_tokens: int | None) -> int:
@@ -194,10 +255,8 @@ def attending(layer: Layer) -> list[Attending]:
     Compressed entries stand beside the window of the same attention (DeepSeek V4), and count only where none is.
     """
     caches = [c.of if isinstance(c, Shared) else c for c in layer]
-    plain: list[Attending] = [
-        c for c in caches if isinstance(c, Latent) or (isinstance(c, Attention) and c.reach != "cross" and c.kv_heads)
-    ]
-    return plain or [c for c in caches if isinstance(c, Compressed)]
+    own = [c for c in caches if attends(c) and not encodes(c) and not (isinstance(c, Attention) and not c.kv_heads)]
+    return [c for c in own if not isinstance(c, Compressed)] or own
 
 
 def head_dims(cache: Attending) -> tuple[int, int]:

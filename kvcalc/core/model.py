@@ -19,34 +19,42 @@ __all__ = [
     "Attention",
     "Cache",
     "Compressed",
+    "Dimensions",
+    "FeedForward",
     "Indexer",
+    "Kept",
     "Kind",
     "Latent",
     "Layer",
     "Model",
-    "Reach",
+    "Pattern",
     "Recurrent",
     "RecurrentKind",
     "Shared",
     "Stored",
-    "attention_class",
-    "kind",
 ]
 
-Reach = Literal["full", "sliding", "chunked", "cross"]
+Pattern = Literal["full", "sliding", "chunked", "cross"]
 RecurrentKind = Literal["mamba1", "mamba2", "deltanet", "kda", "shortconv", "lightning", "rglru", "rwkv", "rwkv4"]
 Kind = Literal["full", "sliding", "chunked", "latent", "indexer", "recurrent", "cross", "shared", "compressed"]
+FeedForward = Literal["dense", "moe", "none"]
+Kept = Literal["attention", "state", "dense", "shared", "experts", "head"]
 
 
 class Attention(NamedTuple):
-    """Keys and values of `kv_heads` heads for every token in reach (MHA, GQA and MQA alike).
+    """Keys and values of `kv_heads` heads for every token that a pattern keeps (MHA, GQA and MQA alike).
 
-    `span` is the window or chunk in tokens, or the length on the encoder's side (None: the request's); None for full.
-    `v_dim` 0: one vector is both key and value. `kv_heads` 0: all heads pruned, nothing kept. `rope` is the part of
-    `k_dim` that carries positions, which some packed formats store apart; 0 where that is of no consequence.
+    Attributes:
+        pattern: Which tokens a query looks at, and so which are kept: `formula.attention_tokens` has the rules.
+        heads: Query heads; they do not change the cache.
+        kv_heads: Heads whose keys and values are cached; 0 where all are pruned and nothing is kept.
+        k_dim: Elements of one head's key.
+        v_dim: Elements of one head's value; 0 where one vector is both key and value.
+        span: Tokens of a window or chunk; of cross-attention those of the encoder (None: the request's); else None.
+        rope: Elements of a key that carry positions, where some packed formats store them apart; else 0.
     """
 
-    reach: Reach
+    pattern: Pattern
     heads: int
     kv_heads: int
     k_dim: int
@@ -56,9 +64,14 @@ class Attention(NamedTuple):
 
 
 class Latent(NamedTuple):
-    """Multi-head latent attention: one compressed vector of `rank` and one rotary key of `rope` elements a token.
+    """Multi-head latent attention: one vector for all heads, as key and as value (DeepSeek-V2, arXiv 2405.04434).
 
-    `heads`, `k_dim` and `v_dim` are the per-head sizes before compression; the cache does not depend on them.
+    Attributes:
+        rank: Elements of the vector.
+        rope: Elements of the rotary key that all heads share.
+        heads: Query heads; like the two widths below they do not change the cache.
+        k_dim: Elements of one head's key before compression.
+        v_dim: Elements of one head's value before compression.
     """
 
     rank: int
@@ -69,10 +82,12 @@ class Latent(NamedTuple):
 
 
 class Indexer(NamedTuple):
-    """The key by which sparse attention chooses tokens: `dim` elements a token, one head.
+    """The key by which sparse attention chooses tokens: one head for all (DeepSeek-V3.2 2025).
 
-    `store` fp8+scale: eight-bit floats and one fp32 scale whatever the KV dtype; None: in the KV dtype.
-    `block`: tokens that sparse attention chooses together, which becomes an engine's block size.
+    Attributes:
+        dim: Elements of a token's key.
+        store: `fp8+scale`: eight-bit floats with one fp32 scale, whatever the KV dtype; None: in the KV dtype.
+        block: Tokens that are chosen together, which becomes an engine's block size; None where none is stated.
     """
 
     dim: int
@@ -81,10 +96,15 @@ class Indexer(NamedTuple):
 
 
 class Compressed(NamedTuple):
-    """One entry of `dim` elements (`rope` of them rotary) for every `ratio` tokens, one vector as key and value.
+    """One entry for every few tokens, a vector that is key and value (DeepSeek V4 2026).
 
-    `indexer` elements of an index key stand beside each entry (0: none). `overlap`: each entry also sees the tokens of
-    the one before, which doubles the compressor's working state in engines.
+    Attributes:
+        ratio: Tokens of one entry.
+        dim: Elements of an entry.
+        rope: Those of them that are rotary.
+        heads: Query heads; they do not change the cache.
+        overlap: Each entry also sees the tokens of the one before, which doubles what engines keep uncompressed.
+        indexer: Elements of the index key beside each entry; 0 where there is none.
     """
 
     ratio: int
@@ -96,9 +116,23 @@ class Compressed(NamedTuple):
 
 
 class Recurrent(NamedTuple):
-    """A state whose size does not depend on the context. Which numbers a kind uses: `caches.RECURRENT_FIELDS`.
+    """A state whose size does not depend on the context.
 
-    `conv` is the kernel length of the short convolution; `inner` and `width` are elements.
+    `preset.caches.RECURRENT_FIELDS` says which numbers a kind uses, and `formula.recurrent_state` what they come to.
+
+    Attributes:
+        kind: The recurrence, by the name that presets have for it.
+        conv: Length of the short convolution's kernel in tokens, which keeps the last `conv` - 1 inputs.
+        heads: Heads of the state.
+        head_dim: Elements of a head.
+        groups: Groups that share B and C (Mamba-2).
+        state: Elements of the state for each channel (Mamba).
+        inner: Channels of Mamba-1.
+        width: Channels of a gated convolution, of RG-LRU and of RWKV.
+        k_heads: Key heads of a delta rule.
+        k_dim: Elements of one of its keys.
+        v_heads: Value heads of a delta rule.
+        v_dim: Elements of one of its values.
     """
 
     kind: RecurrentKind
@@ -119,7 +153,11 @@ Stored: TypeAlias = Attention | Latent | Indexer | Compressed | Recurrent
 
 
 class Shared(NamedTuple):
-    """Reuses the last earlier cache equal to `of`, and stores nothing."""
+    """A cache that stores nothing, since its layer reads another's (Brandon et al. 2024, arXiv 2405.12981).
+
+    Attributes:
+        of: The cache that is read: the last earlier one equal to it.
+    """
 
     of: Stored
 
@@ -128,9 +166,65 @@ Cache: TypeAlias = Stored | Shared
 Layer: TypeAlias = tuple[Cache, ...]
 
 
+class Dimensions(NamedTuple):
+    """Widths of the weights, in elements, as far as they are published: nothing of it changes the size of the cache.
+
+    `hidden` is the width of the residual stream and `vocab` the rows of the table of embeddings, which serves as output
+    head too where it is `tied`. A dense feed-forward layer has `intermediate` channels, in three matrices where it is
+    `gated` and else in two. Of `experts` in a layer a token uses `top_k`; each has `expert_intermediate` channels and
+    reads `expert_hidden` elements (0: all of `hidden`); shared experts have `shared_intermediate` channels together.
+    `feed_forward` has a word for each layer; () where all are alike. `q_lora_rank`: of queries under latent attention,
+    0 where they are not compressed. `query_gate`: attention has a gate as wide as its queries. None is not known; a
+    number of experts of 0 is a dense model.
+    """
+
+    hidden: int
+    vocab: int | None = None
+    intermediate: int | None = None
+    gated: bool = True
+    tied: bool = False
+    q_lora_rank: int = 0
+    query_gate: bool = False
+    experts: int = 0
+    top_k: int | None = None
+    expert_intermediate: int | None = None
+    expert_hidden: int = 0
+    shared_intermediate: int = 0
+    feed_forward: tuple[FeedForward, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A model's facts. `origin` says under which name or path it was found, and is no part of its identity."""
+    """A model's facts.
+
+    Attributes:
+        name: The name for people.
+        layers: Each layer's caches, in order.
+        dtype: The format that the model computes in, and by default keeps keys and values in.
+        ids: Hub ids of the checkpoints that these facts hold for, the first of which stands for all.
+        family: The family's name in lists; "" where none is stated.
+        model_type: The `model_type` of its config.json, by which engines choose their code; None where none is stated.
+        gguf: Its architecture in a GGUF file; None where the model type tells it.
+        source: The URL or file that the facts are from.
+        confidence: How the facts are known: `config file read`, `from memory`.
+        note: What a reader of the facts must know.
+        weights_dtype: The format of the stored weights; None: `dtype`.
+        kv_dtype: The KV format that the checkpoint declares; None: `dtype`.
+        state_dtype: The format of recurrent states that the configuration states; None: fp32.
+        parameters: How many there are; None where that is not known.
+        active_parameters: Those that one token uses; None where it uses all.
+        weights_bytes: Bytes of the checkpoint's tensors, where somebody measured them.
+        max_context: The published limit in tokens; None where there is none.
+        context: The length in tokens that is assumed where nobody says one; None: 4,096.
+        encoder_tokens: Tokens that the encoder hands over where nobody says how many.
+        index_heads: Of sparse attention: heads that score each token or entry.
+        index_topk: Of sparse attention: tokens or entries that are then looked at.
+        draft: Layers that draft tokens, which some engines cache too.
+        origin: The name or path under which it was found, which is no part of its identity.
+        named: What of it only the name tells that it was asked for by, such as a format; no part of its identity.
+        unweighed: Why its file does not tell the weights; no part of its identity.
+        doubt: What a reader took that its file does not state, in one line for warnings; no part of its identity.
+    """
 
     name: str
     layers: tuple[Layer, ...] = field(repr=False)
@@ -143,19 +237,25 @@ class Model:
     confidence: str | None = None
     note: str | None = None
     weights_dtype: DType | None = None
+    weights_kept: tuple[Kept, ...] = ()  # what a checkpoint in weights_dtype keeps in `dtype`, beside tables and norms
     kv_dtype: DType | None = None
     state_dtype: DType | None = None
     parameters: int | None = None
     active_parameters: int | None = None
+    encoder_parameters: int | None = None  # of towers for images or sound, among `parameters`; None: there is none
+    dimensions: Dimensions | None = field(default=None, repr=False)
+    dimensions_source: str | None = None  # where they and encoder_parameters were read; None: where the rest was
     weights_bytes: int | None = None
     max_context: int | None = None
     context: int | None = None
     encoder_tokens: int | None = None
-    index_heads: int | None = None  # of sparse attention: heads that score each token or entry,
-    index_topk: int | None = None  # and how many of them attention then looks at
+    index_heads: int | None = None
+    index_topk: int | None = None
     draft: tuple[Layer, ...] = field(default=(), repr=False)
     origin: str = field(default="", compare=False)
-    unweighed: str | None = field(default=None, compare=False)  # why its file cannot tell the weights, if it cannot
+    named: str | None = field(default=None, compare=False)
+    unweighed: str | None = field(default=None, compare=False)
+    doubt: str | None = field(default=None, compare=False)
 
     def caches(self) -> Iterator[Cache]:
         """Every cache of every layer, in order."""
@@ -180,40 +280,3 @@ class Model:
             for cache in layer:
                 counts[cache] = counts.get(cache, 0) + copies
         return counts
-
-
-def kind(cache: Cache) -> Kind:
-    """The word for a cache in reports and JSON."""
-    match cache:
-        case Attention(reach=reach):
-            return reach
-        case Latent():
-            return "latent"
-        case Indexer():
-            return "indexer"
-        case Compressed():
-            return "compressed"
-        case Recurrent():
-            return "recurrent"
-        case Shared():
-            return "shared"
-
-
-def attention_class(model: Model) -> str:
-    """mha, mqa, gqa, mla, hybrid, ssm or encoder-decoder ; windowed models keep the first three."""
-    caches = model.distinct_caches
-    recurrent = any(isinstance(c, Recurrent) for c in caches)
-    attending = [c for c in caches if isinstance(c, Attention | Latent | Compressed)]
-    if recurrent:
-        return "hybrid" if attending else "ssm"
-    # Self and cross attention in the same layer; Llama 3.2 Vision has layers of cross attention alone, and is not one.
-    if any(
-        {"full", "cross"} <= {c.reach for c in layer if isinstance(c, Attention)} for layer in model.distinct_layers
-    ):
-        return "encoder-decoder"
-    if any(isinstance(c, Latent) for c in attending):
-        return "mla"
-    per_head = [c for c in attending if isinstance(c, Attention) and c.kv_heads]
-    most = max((c.kv_heads for c in per_head), default=1)
-    heads = max((c.heads for c in per_head), default=1)
-    return "mha" if most == heads else "mqa" if most == 1 else "gqa"

@@ -1,12 +1,13 @@
 """One question about a model, with every default filled in."""
 
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, assert_never
 
 from kvcalc.core import dtypes
 from kvcalc.core.dtypes import DType
 from kvcalc.core.formula import Widths
-from kvcalc.core.model import Attention, Cache, Compressed, Latent, Layer, Model, Recurrent, Shared
+from kvcalc.core.kinds import encodes, one_vector
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import ceil_div
 from kvcalc.errors import KvcalcError, shown
@@ -17,10 +18,21 @@ DEFAULT_CONTEXT = 4096  # or the model's limit, if smaller
 
 
 class Request(NamedTuple):
-    """A resolved question. `facts` is the model as it was loaded, `model` the same with any `kv_heads` applied.
+    """A resolved question: every default is filled in.
 
-    `encoder_tokens` is None where the model has no cross-attention. `auto`: the formats of keys and of values were left
-    to the model, so that an engine may have its own default.
+    Attributes:
+        facts: The model as it was loaded.
+        model: The same with any `kv_heads` applied.
+        context: Tokens in each sequence.
+        batch: Sequences held at the same time, over all replicas.
+        widths: The formats in force.
+        encoder_tokens: Tokens on the encoder's side, None where the model has no cross-attention or its layers have
+            each their own length.
+        kv_heads: The number of cached heads that was asked for in place of the model's; `all` for every query head.
+        layout: The parallel configuration.
+        unused: Options that were given and change nothing.
+        auto: Whether the formats of keys and of values were left to the model, so that an engine may have its own
+            default.
     """
 
     facts: Model
@@ -31,7 +43,7 @@ class Request(NamedTuple):
     encoder_tokens: int | None
     kv_heads: int | Literal["all"] | None
     layout: Layout
-    unused: tuple[str, ...] = ()  # options that were given and change nothing
+    unused: tuple[str, ...] = ()
     auto: tuple[bool, bool] = (True, True)
 
     @property
@@ -121,8 +133,7 @@ def _widths(model: Model, kv_dtype: str, k_dtype: str | None, v_dtype: str | Non
         return dtypes.dtype_called(name, dtypes.KV, what)
 
     k, v = pick(k_dtype, "--k-dtype"), pick(v_dtype, "--v-dtype")
-    single = any(isinstance(c, Latent | Compressed) for c in model.distinct_caches)
-    if single and k != v:
+    if k != v and any(map(one_vector, model.distinct_caches)):
         raise KvcalcError(
             f"--k-dtype: one vector serves as key and value in {model.name}, so {k.name} and {v.name} cannot both hold",
             "use --kv-dtype",
@@ -132,7 +143,7 @@ def _widths(model: Model, kv_dtype: str, k_dtype: str | None, v_dtype: str | Non
 
 
 def _encoder_tokens(model: Model, asked: int | None) -> int | None:
-    cross = [c for c in model.distinct_caches if isinstance(c, Attention) and c.reach == "cross"]
+    cross = [c for c in model.distinct_caches if isinstance(c, Attention) and encodes(c)]
     if not cross:
         if asked is not None:
             raise KvcalcError(f"--encoder-tokens: {model.name} has no cross-attention")
@@ -152,7 +163,7 @@ def _encoder_tokens(model: Model, asked: int | None) -> int | None:
 def _with_kv_heads(model: Model, kv_heads: int | Literal["all"]) -> tuple[Layer, ...]:
     """The layers with another number of cached heads in every per-head attention."""
     caches = model.distinct_caches
-    if any(isinstance(c, Latent | Compressed) for c in caches):
+    if any(map(one_vector, caches)):
         raise KvcalcError(
             f"--kv-heads: {model.name} caches one vector for all heads, so no number of KV heads changes it",
             "its textbook size, with every head, stands beside the exact one",
@@ -170,8 +181,10 @@ def _with_kv_heads(model: Model, kv_heads: int | Literal["all"]) -> tuple[Layer,
                 changed = change(of)
                 assert isinstance(changed, Attention | Recurrent)
                 return Shared(changed)
-            case _:
+            case Attention() | Latent() | Indexer() | Compressed() | Recurrent() | Shared():
                 return cache
+            case _:
+                assert_never(cache)
 
     changed = {layer: tuple(change(cache) for cache in layer) for layer in model.distinct_layers}
     return tuple(changed[layer] for layer in model.layers)
@@ -189,4 +202,6 @@ def warnings(request: Request) -> list[str]:
     ]
     if request.facts.confidence == "from memory":
         found.append(f"the facts of {request.facts.name} were written from memory, not read in a published file")
+    if request.facts.doubt is not None:
+        found.append(request.facts.doubt)
     return found

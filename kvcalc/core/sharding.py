@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import NamedTuple, assert_never
 
-from kvcalc.core.formula import Widths, size
+from kvcalc.core.formula import Widths, kept, size
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
 from kvcalc.core.units import ceil_div
 from kvcalc.errors import KvcalcError
@@ -23,7 +23,14 @@ __all__ = [
 
 
 class Layout(NamedTuple):
-    """How a model is spread over tp x pp x dp GPUs; dcp divides tp and adds none."""
+    """A parallel configuration: how a model is spread over tp x pp x dp GPUs.
+
+    Attributes:
+        tp: Ranks of tensor parallelism, which split heads.
+        pp: Stages of pipeline parallelism, which split layers.
+        dp: Replicas of data parallelism, which split the batch.
+        dcp: Ranks of decode context parallelism, which split tokens; they are ranks of tp, and add no GPUs.
+    """
 
     tp: int = 1
     pp: int = 1
@@ -32,11 +39,18 @@ class Layout(NamedTuple):
 
     @property
     def gpus(self) -> int:
+        """GPUs of all replicas."""
         return self.tp * self.pp * self.dp
 
 
 class PlacedLayer(NamedTuple):
-    """A layer as one rank holds it."""
+    """A layer as one rank holds it.
+
+    Attributes:
+        position: The layer's number in the model, from 0.
+        stage: The pipeline stage that has it, from 0.
+        caches: One rank's part of its caches, in the layer's order.
+    """
 
     position: int
     stage: int
@@ -44,7 +58,13 @@ class PlacedLayer(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """All layers in order, rank-local: one list with stages marked, because engines group over the whole model."""
+    """A model as it is spread over one replica.
+
+    Attributes:
+        layers: All layers in order, rank-local: one list with stages marked, because engines group over the whole
+            model.
+        layout: The parallel configuration.
+    """
 
     layers: tuple[PlacedLayer, ...]
     layout: Layout
@@ -56,7 +76,7 @@ def stage_of(index: int, count: int, stages: int) -> int:
 
 
 def place(model: Model, layout: Layout) -> Placement:
-    """Spread a model's layers. Raises KvcalcError where the layout does not map onto it."""
+    """Spread a model's layers. Raises KvcalcError where the layout does not map onto the model."""
     count = len(model.layers)
     if layout.tp % layout.dcp:
         raise KvcalcError(f"--dcp: {layout.dcp} does not divide --tp {layout.tp}", "dcp splits the ranks of tp")
@@ -73,14 +93,17 @@ def place(model: Model, layout: Layout) -> Placement:
 
 
 def shard(cache: Cache, layout: Layout) -> Cache:
-    """One rank's part of a cache, in heads; how many tokens of it a rank holds is `rank_tokens`' matter."""
+    """One rank's part of a cache, in heads; how many tokens of it a rank holds is `rank_tokens`' matter.
+
+    Raises KvcalcError where tp does not map onto its heads, or where no engine's rule for the split is known.
+    """
     tp = layout.tp
     if layout == Layout():
         return cache
     match cache:
         case Attention():
-            # Only full attention is split over the context: its heads are spread over tp / dcp ranks instead of tp.
-            ways = tp // layout.dcp if cache.reach == "full" else tp
+            # Only what grows for ever is split over the context: its heads are on tp / dcp ranks instead of tp.
+            ways = tp // layout.dcp if kept(cache) is None else tp
             heads = _share("query heads", cache.heads, tp, layout)
             return cache._replace(heads=heads, kv_heads=_replicated("KV heads", cache.kv_heads, ways, layout))
         # One vector serves all heads, so each rank needs the whole of it (vLLM 0.33 and SGLang 0.5.23 alike).
@@ -123,7 +146,7 @@ def _shard_state(cache: Recurrent, layout: Layout) -> Recurrent:
         case "shortconv" | "rglru":
             return cache._replace(width=share("channels", cache.width))
         case "rwkv" | "rwkv4":
-            # The token shift holds the layer's input, which every rank has whole; no engine's rule for it was read.
+            # The token shift holds the layer's input, which every rank has whole; no engine's rule for it is known.
             if tp > 1:
                 raise KvcalcError(f"--tp: no engine's rule for splitting an RWKV state is known, got {tp}", "use --dp")
             return cache
@@ -156,8 +179,7 @@ def rank_tokens(cache: Cache, tokens: int, dcp: int) -> int:
 
     Windows and states stay whole (vLLM 0.33: only full and latent layers hold ceil(T / dcp)).
     """
-    grows = isinstance(cache, Latent | Indexer) or (isinstance(cache, Attention) and cache.reach == "full")
-    return ceil_div(tokens, dcp) if grows else tokens
+    return ceil_div(tokens, dcp) if kept(cache) is None else tokens
 
 
 def fullest_stage(

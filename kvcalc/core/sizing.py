@@ -25,19 +25,36 @@ __all__ = ["CacheGroup", "Size", "Textbook", "measure", "slope_and_fixed"]
 
 
 class CacheGroup(NamedTuple):
-    """All caches of a model that are equal: `copies` of them, and what they hold together for one sequence."""
+    """All caches of a model that are equal, and what they hold together for one sequence.
+
+    Attributes:
+        cache: One of them, whole.
+        copies: How many there are.
+        slope: Bytes a token that they add at the asked context.
+        slope_below: The same below the window.
+        slope_past: The same past the window; all three are equal where there is none.
+        fixed_bytes: Bytes that no longer grow at the asked context.
+        bytes_per_sequence: All bytes at the asked context.
+    """
 
     cache: Cache
     copies: int
-    slope: Rate  # at the asked context
-    slope_below: Rate  # below the window
-    slope_past: Rate  # past the window; all three are the same where there is none
+    slope: Rate
+    slope_below: Rate
+    slope_past: Rate
     fixed_bytes: int
     bytes_per_sequence: int
 
 
 class Textbook(NamedTuple):
-    """2 x batch x heads x layers x context x d_k x bytes per element, with every query head counted."""
+    """2 x batch x heads x layers x context x d_k x bytes per element, with every query head counted.
+
+    Attributes:
+        bytes_per_token: Bytes that one token adds, always.
+        bytes_per_sequence: Bytes of one sequence at the asked context.
+        bytes_total: Bytes of the batch.
+        formula: The product with this model's numbers.
+    """
 
     bytes_per_token: int
     bytes_per_sequence: int
@@ -46,7 +63,21 @@ class Textbook(NamedTuple):
 
 
 class Size(NamedTuple):
-    """The answer to a Request, in bytes. `textbook` is None for a model without attention."""
+    """The answer to a request. Its `repr` is one line.
+
+    Attributes:
+        request: The question.
+        placement: The model as it is spread.
+        groups: The caches, equal ones together, in order of first occurrence.
+        slope: Bytes a token that the whole model adds at the asked context.
+        slope_below: The same below all windows.
+        slope_past: The same past all windows that the model's limit lets fill.
+        fixed_bytes_per_sequence: Bytes of a sequence that no longer grow at the asked context.
+        bytes_per_sequence: Bytes of one sequence at the asked context, over all GPUs.
+        bytes_total: Bytes of the batch, over all GPUs.
+        bytes_per_gpu: Bytes of the fullest GPU.
+        textbook: The textbook formula beside it; None for a model without attention.
+    """
 
     request: Request
     placement: Placement
@@ -67,6 +98,7 @@ class Size(NamedTuple):
 
     @property
     def bytes_per_token(self) -> int:
+        """Bytes that one more token adds at the asked context, rounded up once."""
         return self.slope.per_token
 
     def rank_bytes(self, tokens: int) -> int:
@@ -75,7 +107,10 @@ class Size(NamedTuple):
 
 
 def measure(request: Request) -> Size:
-    """Size the cache that a request asks for. Raises KvcalcError where its layout does not map onto the model."""
+    """Size the cache that a request asks for.
+
+    Raises KvcalcError where the layout does not map onto the model, and for a model that caches nothing.
+    """
     placement = place(request.model, request.layout)
     groups = tuple(
         _group(cache, copies, request)

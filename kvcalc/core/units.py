@@ -61,7 +61,11 @@ def _scaled(text: str, units: dict[str, int]) -> tuple[int, int] | None:
 
 
 def parse_size(text: str, what: str, *, zero: bool = False) -> int:
-    """Bytes from `80GB`, `79.2GiB`, `24564MiB`; decimals are floored to a byte. `what` names the option in errors."""
+    """Bytes from `80GB`, `79.2GiB`, `24564MiB`; decimals are floored to a byte.
+
+    `what` names the option in errors; `zero`: 0 is a size too. Raises KvcalcError for a size without a unit, or with
+    one that can be read two ways.
+    """
     if zero and text.strip() == "0":
         return 0
     scaled = _scaled(text, _SIZE_UNITS)
@@ -85,7 +89,9 @@ def _size_error(text: str, what: str) -> KvcalcError:
 
 
 def parse_tokens(text: str, what: str) -> int:
-    """A length or count: `4096`, `4k` (4,096), `1m` (1,048,576)."""
+    """A length or count in tokens: `4096`, `4k` (4,096), `1m` (1,048,576). Raises KvcalcError for what is no whole
+    number.
+    """
     scaled = _scaled(text, _TOKEN_UNITS)
     if scaled is None or scaled[0] % scaled[1]:
         raise KvcalcError(
@@ -96,7 +102,7 @@ def parse_tokens(text: str, what: str) -> int:
 
 
 def parse_integer(text: str, what: str, most: int = MOST_TOKENS) -> int:
-    """A whole number from 1 to `most`."""
+    """A whole number from 1 to `most`. Raises KvcalcError for any other text."""
     if not re.fullmatch(r"[0-9]{1,24}", text.strip()):
         raise KvcalcError(f"{what}: expected a whole number above zero, got {shown(text)}")
     return _within(int(text), most, text, what)
@@ -167,14 +173,19 @@ def _decimal(value: int, unit: int) -> str:
 
 
 class Fraction(NamedTuple):
-    """A fraction of a whole, as written: 0.9 is 9 of 10, so that no rounding of floats reaches a byte."""
+    """A fraction of a whole, as written: 0.9 is 9 of 10, so that no rounding of floats reaches a byte.
+
+    Attributes:
+        part: The numerator, above 0 and at most `of`.
+        of: The denominator.
+    """
 
     part: int
     of: int
 
     @classmethod
     def parse(cls, text: str, what: str) -> "Fraction":
-        """A fraction above 0 and up to 1, such as `0.9`; `what` names the option in errors."""
+        """A fraction above 0 and up to 1, such as `0.9`. `what` names the option in errors. Raises KvcalcError."""
         whole, _, decimals = text.strip().partition(".")
         digits = whole + decimals
         if len(digits) <= 12 and digits.isascii() and digits.isdigit():
@@ -184,6 +195,7 @@ class Fraction(NamedTuple):
         raise KvcalcError(f"{what}: expected a share above 0 and up to 1, such as 0.9, got {shown(text)}")
 
     def floor(self, whole: int) -> int:
+        """The fraction of `whole` bytes, rounded down."""
         return whole * self.part // self.of
 
     def __str__(self) -> str:

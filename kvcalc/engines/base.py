@@ -1,128 +1,65 @@
 """What an engine reserves for a question, as a chain of rules from the exact size to the engine's own.
 
-An engine is one module of `kvcalc.engines` with a value ENGINE. It states its rules for each cache and nothing else:
-sums over layers, stages and replicas, and the differences by rule, are made here once for all of them.
+An engine is a folder of `kvcalc.engines` with a value ENGINE in `engine.py`. It states its rules for each cache and
+nothing else: sums over layers, stages and replicas, and the differences by rule, are made here once for all of them.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from kvcalc.commands.flags import Flags, FlagValues
 from kvcalc.commands.start import Start
 from kvcalc.commands.versions import Version
-from kvcalc.core.card import Card
-from kvcalc.core.dtypes import DType
+from kvcalc.core.card import Capability, Card
+from kvcalc.core.explain import cache_name
 from kvcalc.core.fitting import Allocator
-from kvcalc.core.formula import size
 from kvcalc.core.model import Cache, Model
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Placement
 from kvcalc.core.units import Fraction
+from kvcalc.engines.allocation import Allocation, Rule, rank_bytes
+from kvcalc.engines.options import EngineOptions, model_flag
 from kvcalc.errors import KvcalcError
 
 __all__ = [
-    "Allocation",
-    "Capacity",
-    "Charge",
     "Difference",
     "Engine",
-    "EngineOptions",
     "Question",
     "Reservation",
-    "Rule",
-    "StageCaches",
-    "Step",
+    "Stored",
     "allocator_of",
+    "lacking",
+    "no_rule",
     "reserve",
-    "stage_caches",
 ]  # fmt: skip
 
 
-class Rule(NamedTuple):
-    """Why an engine takes another number of bytes, in a few words, and where the rule was read."""
+def no_rule(engine: str, cache: Cache, hint: str = "leave it out") -> KvcalcError:
+    """What an engine raises for a kind of cache for which it has no rule: one line with both names.
 
-    why: str
-    source: str
-
-
-class Step(NamedTuple):
-    """The bytes of a cache once `rule` and all before it hold."""
-
-    rule: Rule
-    bytes: int
-
-
-class Charge(NamedTuple):
-    """What an engine allocates for `copies` equal caches of one stage, for all sequences of one replica.
-
-    `exact` is what they need; `steps` lead from there to what is allocated. `parts` add up to that, under the names
-    that JSON gives them (`k_bytes`, `state_bytes`). `how` is the sum in numbers. Bytes are those of all `ranks`.
+    The last case of each `match` over kinds is this, so that no engine takes a kind that it does not know for full
+    attention.
     """
-
-    name: str
-    copies: int
-    exact: int
-    steps: tuple[Step, ...]
-    parts: tuple[tuple[str, int], ...]
-    how: str
-    stage: int = 0
-    ranks: int = 1
-
-    @property
-    def bytes(self) -> int:
-        return self.steps[-1].bytes if self.steps else self.exact
+    return KvcalcError(f"--engine: {engine}'s rule for {cache_name(cache)} is not known", hint)
 
 
-class Capacity(NamedTuple):
-    """What a pool engine counts for a budget, and the lines in which it says so. `values` are further keys of JSON."""
-
-    tokens: int
-    concurrency: float | None = None
-    values: Mapping[str, "int | str | bool | None"] = {}
-    log: tuple[str, ...] = ()
-
-
-class Allocation(NamedTuple):
-    """The reservation of one replica. It depends on no budget.
-
-    `capacity`, of engines with one pool for all sequences, takes the bytes that each GPU has for the cache; `holds`
-    says whether such a budget is enough for what was asked, where that is more than a comparison of bytes.
-    `peak` are bytes of the fullest GPU that are held for a while, where those are more than in the end, and must fit.
-    `most_sequences` is what one instance takes, and `most_tokens` what each of them may have, where that depends on
-    the model or on flags. `values` are the engine's
-    own keys of JSON, `facts` what was assumed or follows from flags, in words for people, `log` the lines in which the
-    engine reports these numbers.
-    """
-
-    charges: tuple[Charge, ...]
-    values: Mapping[str, "int | str | bool | None"] = {}
-    facts: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    log: tuple[str, ...] = ()
-    capacity: Callable[[int], Capacity] | None = None
-    holds: Callable[[int], bool] | None = None
-    peak: int = 0
-    most_sequences: int | None = None
-    most_tokens: int | None = None
-
-    @property
-    def needed(self) -> int:
-        """Bytes that the fullest GPU must have."""
-        return max(rank_bytes(self), self.peak)
-
-    def fits(self, budget: int) -> bool:
-        """Whether a budget for each GPU is enough."""
-        return self.needed <= budget if self.holds is None else self.holds(budget)
-
+Value = TypeVar("Value")
 
 PlacedCaches: TypeAlias = tuple[int, Cache, Cache, int]  # stage, one rank's part of a cache, the whole cache, copies
 
 
 class Question(NamedTuple):
-    """A request put to one version of an engine. `knobs` are its own settings, from flags; what is not there has its
-    default. `groups`: equal caches, where they were counted already. `card`: what it runs on, where named.
-    `kept`: where an engine may leave what depends on neither batch nor context, since a fit asks some eighty times.
+    """A request put to one version of an engine.
+
+    Attributes:
+        request: The question, with every default filled in.
+        placement: The model as it is spread over one replica.
+        version: A row of the engine's versions.
+        settings: The engine's own settings, from its flags; what is not there has its default.
+        groups: Equal caches, where they were counted already.
+        card: What it runs on, where that was named.
+        found: Where `once` leaves what depends on neither batch nor context, since a fit asks some eighty times.
     """
 
     request: Request
@@ -131,11 +68,35 @@ class Question(NamedTuple):
     settings: Mapping[str, object] = {}
     groups: tuple[PlacedCaches, ...] = ()
     card: Card | None = None
-    kept: dict[str, Any] | None = None
+    found: dict[str, tuple[object, Any]] | None = None
 
     def counted(self) -> "Question":
         """The same question, whose equal caches need not be counted again for another number of tokens."""
-        return self._replace(groups=_groups(self), kept={})
+        return self._replace(groups=self.placed(), found={})
+
+    def placed(self) -> tuple[PlacedCaches, ...]:
+        """The caches of one replica, equal ones together, in order of first occurrence."""
+        if self.groups:
+            return self.groups
+        counts: Counter[tuple[int, Cache, Cache]] = Counter()
+        for placed, layer in zip(self.placement.layers, self.request.model.layers, strict=True):
+            for cache, whole in zip(placed.caches, layer, strict=True):
+                counts[placed.stage, cache, whole] += 1
+        return tuple((*key, copies) for key, copies in counts.items())
+
+    def once(self, name: str, make: Callable[[], Value]) -> Value:
+        """What `make` finds, which must depend on neither batch nor context: worked out once for a counted question.
+
+        The same question with another version, card or setting has values of its own.
+        """
+        if self.found is None:
+            return make()
+        fixed = self._replace(request=self.request._replace(batch=1, context=1), found=None)
+        before = self.found.get(name)
+        if before is None or before[0] != fixed:
+            self.found[name] = before = fixed, make()
+        value: Value = before[1]
+        return value
 
     @property
     def sequences(self) -> int:
@@ -148,32 +109,6 @@ class Question(NamedTuple):
         return self._replace(request=self.request._replace(batch=batch, context=tokens))
 
 
-class EngineOptions(NamedTuple):
-    """What an engine's flags say: options of ours under the names of `request.ask`, and the engine's own settings.
-
-    `defaults` are options too, which hold where nobody says another; so do `sequences`, those of one replica.
-    `utilization` and `kv_memory` are its words for the memory that it may use, where there are any; `loaded` is what it
-    packs the weights into as it loads them. `draft`: the model that drafts tokens, in the engine's words, whose layers
-    are to stand as the model's draft layers.
-    """
-
-    options: Mapping[str, object] = {}
-    settings: Mapping[str, object] = {}
-    warnings: tuple[str, ...] = ()
-    utilization: Fraction | None = None
-    kv_memory: int | None = None
-    defaults: Mapping[str, object] = {}
-    draft: str | None = None
-    sequences: int | None = None
-    loaded: DType | None = None
-
-
-def model_flag(program: str, read: FlagValues) -> str | None:  # noqa: ARG001 - one signature for all engines
-    """The model that the flag with the key `model` names."""
-    model = read.values.get("model")
-    return model if isinstance(model, str) else None
-
-
 def whole(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - one signature for all engines
     """All of the memory."""
     return Fraction(1, 1)
@@ -181,6 +116,15 @@ def whole(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - one sign
 
 def as_published(program: str, read: FlagValues, model: Model) -> str | None:  # noqa: ARG001 - one signature for all
     """The weights are those of the published checkpoint."""
+    return None
+
+
+_PACKED = ("fp8", "nvfp4")  # formats that some cards have no units for
+Stored = Literal["cache", "weights"]
+
+
+def any_card(version: Version, what: Stored, name: str) -> Capability | None:  # noqa: ARG001 - as above
+    """Whatever the format, kernels unpack it on any card."""
     return None
 
 
@@ -203,17 +147,19 @@ class Engine(NamedTuple):
         packed: KV formats of this engine alone, with the plain format whose elements they have. The name becomes the
             setting `packed`.
         named: Turns the engine's own name of a model, given the presets' names, into whatever MODEL may be.
-        newest: The last version that was read.
+        newest: The last version whose rules are known; None where no later one is warned of.
         of_free: The utilization is of what weights and overheads leave, not of the whole memory.
         stored: How a command's weights are packed, in words; None where they are as in the model's facts.
         one_format: Keys and values cannot have different formats.
         block: The setting that says how many tokens a block has; None where no block size can be chosen.
         start: Writes the words of a start command. Raises KvcalcError for what the engine cannot do.
         replicates: One command starts all dp replicas; else there is one for each.
-        overheads: What comes off its part of the memory beside weights and cache, by the names of
-            `planner.overheads`; for the rest it leaves memory outside.
+        uncounted: Overheads, by the names of `planner.overheads`, that do not come off its part of the memory beside
+            weights and cache, since it leaves memory outside for them or has none.
         context_parallel: It has decode context parallelism.
         vendors: Whose cards it runs on; all where empty.
+        least: The least capability of NVIDIA's cards with which a version runs weights (`weights`) or keeps a cache
+            (`cache`) in a format; None where all do. What a card cannot multiply, kernels unpack to 16 bits.
         pooled: Sequences take what they need from one pool. Else each has its full length for itself, so that the
             lengths of requests as they are do not count.
     """
@@ -237,54 +183,37 @@ class Engine(NamedTuple):
     block: str | None = None
     start: Callable[[Start], tuple[str, ...]] | None = None
     replicates: bool = False
-    overheads: tuple[str, ...] = ("activations", "graphs", "communication", "runtime")
+    uncounted: tuple[str, ...] = ()
     context_parallel: bool = False
     vendors: tuple[str, ...] = ()
     pooled: bool = True
-
-
-class StageCaches(NamedTuple):
-    """`copies` equal caches of one stage. `cache` is one rank's part of `whole`; `exact`: bytes of all sequences."""
-
-    stage: int
-    cache: Cache
-    whole: Cache
-    copies: int
-    exact: int
-
-
-def stage_caches(question: Question) -> list[StageCaches]:
-    """The caches of one replica, equal ones together, in order of first occurrence."""
-    request = question.request
-    return [
-        StageCaches(
-            stage,
-            cache,
-            whole,
-            copies,
-            copies * question.sequences * size(whole, request.context, request.widths, request.encoder_tokens),
-        )
-        for stage, cache, whole, copies in question.groups or _groups(question)
-    ]
-
-
-def _groups(question: Question) -> tuple[PlacedCaches, ...]:
-    counts: Counter[tuple[int, Cache, Cache]] = Counter()
-    for placed, layer in zip(question.placement.layers, question.request.model.layers, strict=True):
-        for cache, whole in zip(placed.caches, layer, strict=True):
-            counts[placed.stage, cache, whole] += 1
-    return tuple((*key, copies) for key, copies in counts.items())
+    least: Callable[[Version, Stored, str], Capability | None] = any_card
 
 
 class Difference(NamedTuple):
-    """Bytes that one rule adds to the exact size, or takes off."""
+    """What one rule changes.
+
+    Attributes:
+        rule: The rule.
+        bytes: Bytes that it adds to the exact size of all replicas, or takes off.
+    """
 
     rule: Rule
     bytes: int
 
 
 class Reservation(NamedTuple):
-    """An engine's answer: `reserved_total` = `exact_total` + the differences."""
+    """An engine's answer: `reserved_total` = `exact_total` + the differences.
+
+    Attributes:
+        engine: The engine.
+        question: What it was asked.
+        allocation: The reservation of the fullest replica.
+        exact_total: Bytes that the model needs on all GPUs.
+        reserved_total: Bytes that the engine reserves on all GPUs.
+        reserved_per_gpu: Bytes that it reserves on the fullest GPU.
+        differences: What each rule adds or takes off, in order of first occurrence.
+    """
 
     engine: Engine
     question: Question
@@ -296,11 +225,15 @@ class Reservation(NamedTuple):
 
 
 def reserve(engine: Engine, question: Question) -> Reservation:
-    """Ask an engine. All replicas are counted; the fullest one's plan is kept. Raises KvcalcError."""
+    """Ask an engine. All replicas are counted, and the allocation of the fullest is kept.
+
+    Raises KvcalcError for a format that the engine does not have, for a cache without a rule, and for what it refuses.
+    """
     request = question.request
     _check_formats(engine, question)
     dp = request.layout.dp
     allocation = engine.allocate(question)
+    allocation = allocation._replace(warnings=(*allocation.warnings, *_lacking(engine, question)))
     allocations = [(allocation, dp)]
     lighter = request.batch // dp
     if lighter < question.sequences:  # replicas that hold one sequence less
@@ -329,6 +262,31 @@ def reserve(engine: Engine, question: Question) -> Reservation:
     )
 
 
+def _lacking(engine: Engine, question: Question) -> list[str]:
+    """A warning of a cache that has room, and that the engine does not keep on this card."""
+    card, widths = question.card, question.request.widths
+    packed = {name for name in (widths.k.name, widths.v.name) if name.startswith(_PACKED)}
+    whys = [lacking(engine, question.version, card, "cache", name) for name in sorted(packed)] if card else []
+    return [why for why in whys if why]
+
+
+def lacking(engine: Engine, version: Version, card: Card, what: Stored, name: str) -> str | None:
+    """Why an engine does not run weights, or keep a cache, in a format on a card; None where nothing speaks against it.
+
+    A capability is NVIDIA's. Of other makers' cards those with units for the format count, since the kernels that
+    unpack it elsewhere are CUDA's.
+    """
+    least = engine.least(version, what, name)
+    if least is None or not card.name or (card.capability is None and card.vendor in ("", "NVIDIA")):
+        return None
+    units = card.bf16 if name == "bf16" else bool(card.flops8) and name.startswith("fp8")
+    if card.capability >= least if card.capability else units:
+        return None
+    does = f"runs no {name} weights" if what == "weights" else f"keeps no {name} cache"
+    needs = f"compute capability {least[0]}.{least[1]}" if card.capability else "units for it"
+    return f"{engine.name} {version.name} {does} on {card.label}, by what was read of it: it needs {needs}"
+
+
 def allocator_of(reservation: Reservation) -> Allocator:
     """How the engine fills one GPU, for a fit."""
     engine, question, allocation = reservation.engine, reservation.question, reservation.allocation
@@ -340,14 +298,6 @@ def allocator_of(reservation: Reservation) -> Allocator:
         None if capacity is None else lambda free: capacity(free).tokens,
         allocation.most_tokens,
     )
-
-
-def rank_bytes(allocation: Allocation) -> int:
-    """Bytes of a plan on the fullest of its GPUs."""
-    stages: Counter[int] = Counter()
-    for charge in allocation.charges:
-        stages[charge.stage] += charge.bytes // charge.ranks
-    return max(stages.values(), default=0)
 
 
 def _check_formats(engine: Engine, question: Question) -> None:

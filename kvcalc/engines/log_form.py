@@ -1,7 +1,7 @@
 """What an engine prints about its cache when it starts: the lines to look for, and what a check makes of them.
 
-A form lies beside its engine as `engines/_NAME_log.py` with a value FORM, which only a check imports. Text of a log is
-somebody else's: it becomes numbers and words of an engine's command line here, and nothing in it is ever opened or run.
+A form lies beside its engine as `engines/NAME/log.py` with a value FORM, which only a check imports. The text of a log
+is somebody else's: it becomes numbers and words of an engine's command line here, and nothing in it is ever run.
 """
 
 import re
@@ -38,7 +38,12 @@ _LONGEST_NUMBER = 24
 
 
 class Printed(NamedTuple):
-    """A number as it stands in a log: `value` counts units of the last of its `places`."""
+    """A number as it stands in a log.
+
+    Attributes:
+        value: It counts units of the last decimal: 1.25 is 125.
+        places: Decimals that were printed.
+    """
 
     value: int
     places: int = 0
@@ -58,7 +63,10 @@ class Printed(NamedTuple):
 
 
 def digits(text: str | None, places: int = 0) -> Printed | None:
-    """The number that `text` writes. It has at least `places` decimals, even where their zeros are not printed."""
+    """The number that `text` writes; None where it writes none.
+
+    It has at least `places` decimals, even where their zeros are not printed.
+    """
     if text is None:
         return None
     match = re.fullmatch(r"\s*(-?)([0-9,_]{1,32})(?:\.([0-9]{1,12}))?\s*", text, re.ASCII)
@@ -70,7 +78,7 @@ def digits(text: str | None, places: int = 0) -> Printed | None:
 
 
 def plain(text: str | None) -> int | None:
-    """The whole number that `text` writes."""
+    """The whole number that `text` writes; None where it writes none."""
     found = digits(text)
     return None if found is None or found.places else found.value
 
@@ -79,11 +87,14 @@ Kind = Literal["start", "fact", "count", "lasting", "failure"]
 
 
 class Line(NamedTuple):
-    """A line to look for: `mark` stands in each that `pattern` matches. Groups name what it says.
+    """A line to look for.
 
-    `keys` are looked for behind the match as `key=value` or `'key': value`. A `count` can be compared, and a `failure`
-    ends a start; a `start` behind one of these belongs to another start of the engine. What is `lasting` holds for all
-    starts behind it.
+    Attributes:
+        mark: A text that stands in each line that `pattern` matches, and in few others: it is looked for first.
+        pattern: What the line says. Its groups are named by what they mean.
+        kind: A `count` can be compared, and a `failure` ends a start; a `start` behind one of these belongs to another
+            start of the engine; what is `lasting` holds for all starts behind it; a `fact` is everything else.
+        keys: Names that are looked for behind the match as `key=value` or `'key': value`.
     """
 
     mark: str
@@ -98,11 +109,16 @@ def line(mark: str, pattern: str, kind: Kind = "fact", keys: tuple[str, ...] = (
 
 
 class MatchedLine(NamedTuple):
-    """A line of a log that matched, with what it says.
+    """A line of a log that matched.
 
-    `stream` tells replicas apart, `rank` the workers of one, of which `tp` is the one among those that split heads.
-    `defaults`: keys that the configuration in it has at their defaults where it does not name them, as it is not cut.
-    `place` is that of its pattern among the engine's.
+    Attributes:
+        number: Its number in the log, from 1.
+        says: What it says: texts by the names of groups and keys.
+        stream: The container or replica that it is from; "" where only one speaks.
+        rank: The worker of a replica that it is from; "" where only one speaks.
+        tp: The worker among those that split heads.
+        defaults: Keys that the configuration in it has at their defaults where it does not name them, as it is whole.
+        place: The place of its pattern among the engine's.
     """
 
     number: int
@@ -119,9 +135,13 @@ class MatchedLine(NamedTuple):
 
 
 class StartLog(NamedTuple):
-    """All that one start of an engine left in a log. `giga`: what a GB or GiB in it is taken for.
+    """All that one start of an engine left in a log.
 
-    `budget`: bytes that each GPU had for the cache, where somebody knows them better than the log.
+    Attributes:
+        engine: The engine that started.
+        found: Its lines, in order.
+        giga: Bytes that a GB or GiB in it is taken for.
+        budget: Bytes that each GPU had for the cache, where somebody knows them better than the log.
     """
 
     engine: Engine
@@ -152,12 +172,17 @@ class StartLog(NamedTuple):
 
 
 class LogFacts(NamedTuple):
-    """What a run's log says of the question: names for the model, best first, the version, words of a command line and
-    the variables in front of it.
+    """What a run's log says of the question.
 
-    `metadata` is that of a GGUF file, where the log lists it. `rules`: the version to go by where none is named, since
-    its lines look like these. `open`: options of `request.ask` of which the log says nothing; `auto`: those that it
-    leaves to the model.
+    Attributes:
+        models: Names for the model, best first.
+        version: The engine's version; None where the log does not say it.
+        words: Words of a command line that would start the same.
+        env: Variables in front of that command line.
+        metadata: The metadata of a GGUF file, where the log lists it.
+        rules: The version whose rules hold where none is named, since its lines look like these.
+        open: Options of `request.ask` of which the log says nothing.
+        auto: Options that it leaves to the model.
     """
 
     models: tuple[str, ...] = ()
@@ -171,13 +196,26 @@ class LogFacts(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """A printed number and what it should be. `low` to `high` is what follows from other printed digits or is exact.
+    """A printed number and what it should be.
 
-    Both and `predicted` count bytes, tokens or hundredths: `scale` of them are one of the printed `unit`. None where
-    nothing is to be expected, with `why`. `ranked`: a rank that is not in the log may have decided on less. `excuse`:
-    why a number that differs is no contradiction. `implied`: another printed number leaves no choice in any model: that
-    they agree says nothing. `open`: there might be something to expect if what the log leaves open were otherwise.
-    `hint`: what to say beside the log.
+    `low`, `predicted` and `high` count bytes, tokens or hundredths, of which `scale` are one of the printed `unit`;
+    they are None where nothing is to be expected.
+
+    Attributes:
+        number: The number of the line.
+        quantity: What is counted, by the names of `views.check`.
+        printed: The number as it stands in the log.
+        unit: The unit that is printed with it; "" for a count.
+        scale: Bytes, tokens or hundredths in one printed unit.
+        low: The least that follows from other printed digits, or is exact.
+        predicted: The number that is expected.
+        high: The most.
+        why: Why nothing is to be expected.
+        ranked: A rank that is not in the log may have decided on less.
+        excuse: Why a number that differs is no contradiction.
+        implied: Another printed number leaves no choice in any model, so that their agreement says nothing.
+        open: There might be something to expect if what the log leaves open were otherwise.
+        hint: What to say beside the log.
     """
 
     number: int
@@ -197,9 +235,12 @@ class Expected(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A value that an input may have which the log does not state, in words, and the question with it.
+    """A value that an input may have which the log does not state.
 
-    `change` may raise KvcalcError for a value that the engine or the model does not allow.
+    Attributes:
+        input: Which input it is.
+        words: The value, in words.
+        change: Makes the question one with that value. Raises KvcalcError where engine or model do not allow it.
     """
 
     input: str
@@ -208,18 +249,30 @@ class Way(NamedTuple):
 
 
 class Variation(NamedTuple):
-    """Another reading of the same log, which something in it speaks against."""
+    """Another reading of the same log, which something in it speaks against.
+
+    Attributes:
+        words: What is assumed, in words.
+        question: The question under that assumption.
+    """
 
     words: str
     question: Question
 
 
 class Failure(NamedTuple):
-    """A start that failed. Bytes are those of one GPU, or of one device; below zero where weights took more.
+    """A start that failed. Bytes are those of one GPU, or of one device.
 
-    `line` is where the log says so, `what` what it says, in words. `context` and `batch` were asked for, which take
-    `needed` bytes where there were `available`. `max_context` is the longest that one sequence could be there,
-    `max_batch` how many sequences of `context` there could be. `flags`: what to change, most likely first.
+    Attributes:
+        line: Where the log says so.
+        what: What it says, in words.
+        context: Tokens of a sequence that were asked for.
+        batch: Sequences that were asked for.
+        needed: Bytes that they take.
+        available: Bytes that there were; below zero where weights took more.
+        max_context: The longest that each of the sequences could be there.
+        max_batch: How many sequences of the asked length there could be.
+        flags: What to change, most likely first.
     """
 
     line: int
@@ -251,11 +304,16 @@ def _no_failure(question: Question | None, run: StartLog) -> Failure | None:  # 
 class LogForm(NamedTuple):
     """How one engine's start-up reads.
 
-    `ways`: for each input that a log leaves open, the values that it may have. `variations`: readings that something in
-    the log speaks against, which may explain a contradiction. `failure`: why a start failed, where it did; the question
-    is None where the log does not say enough for one. `claims`: whether a run of such lines is this engine's and no
-    relative's. `pooled`: one pool for requests of any length, so that the length need not be known. `sorted`: lines of
-    one start may be brought into the order of `lines`; elsewhere several caches print the same lines.
+    Attributes:
+        lines: The lines to look for.
+        said: What a run's lines say of the question.
+        expect: The numbers that a run prints, each with what it should be. Raises KvcalcError as the engine does.
+        ways: For each input that a run leaves open, the values that it may have; given the version that was stated.
+        variations: Readings that something in a run speaks against, which may explain a contradiction.
+        failure: Why a start failed; None where it did not. The question is None where the log says too little for one.
+        claims: Whether a run of such lines is this engine's and no relative's.
+        pooled: The engine has one pool for requests of any length, so that the length need not be known.
+        sorted: A start's lines may be brought into the order of `lines`: no two caches print the same ones.
     """
 
     lines: tuple[Line, ...]
@@ -270,7 +328,12 @@ class LogForm(NamedTuple):
 
 
 class EngineLog(NamedTuple):
-    """An engine and how its start-up reads."""
+    """An engine and how its start-up reads.
+
+    Attributes:
+        engine: The engine.
+        form: The form of its log.
+    """
 
     engine: Engine
     form: LogForm
@@ -280,7 +343,7 @@ _VALUE = r"""['"]?\s*[=:]\s*(?:'([^']{0,300})'|"([^"]{0,300})"|([^\s,(){}\[\]]{1
 
 
 def key_values(text: str, keys: Sequence[str]) -> dict[str, str]:
-    """The first value of each key in a printed configuration; what is None or empty is left out."""
+    """The first value of each key in a printed configuration; a value that is None or empty is left out."""
     pattern = re.compile(rf"(?<![\w.-])({'|'.join(keys)}){_VALUE}")
     found: dict[str, str] = {}
     for match in pattern.finditer(text):

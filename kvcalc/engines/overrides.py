@@ -30,7 +30,7 @@ def parse_object(text: str, what: str) -> Mapping[str, object]:
 
 
 def known(dtype: str) -> str | None:
-    """Our name of a plain KV format in any of its spellings; None for none of ours."""
+    """Our name of a plain KV format in any of its spellings; None where it is none of ours."""
     try:
         return dtypes.dtype_called(dtype, dtypes.KV, "").name
     except KvcalcError:
@@ -38,7 +38,11 @@ def known(dtype: str) -> str | None:
 
 
 def limit(given: object, flag: str, length: str, *, stated: bool) -> int | None:
-    """The limit that the replaced keys state, if they do. `stated`: the flag `length` says the length anyhow."""
+    """The limit in tokens that the replaced keys state; None where they state none.
+
+    `flag` names the option in errors; `stated`: the flag `length` says the length anyhow. Raises KvcalcError for keys
+    that may change the cache.
+    """
     from kvcalc.sources.config.keys import suspicious
 
     found = None

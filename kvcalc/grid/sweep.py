@@ -15,8 +15,8 @@ from kvcalc.core.fitting import (
     longest_context,
     most_sequences,
 )
-from kvcalc.core.formula import size
-from kvcalc.core.model import Attention, Cache
+from kvcalc.core.formula import kept, size
+from kvcalc.core.model import Cache
 from kvcalc.core.sharding import rank_tokens, stages
 from kvcalc.core.sizing import Size, slope_and_fixed
 from kvcalc.core.units import ceil_div
@@ -132,8 +132,8 @@ class _Columns:
         self.whole = measured.request.layout.tp * measured.request.layout.pp == 1  # every GPU holds whole sequences
         found = {tuple(caches.items()) for caches in stages(measured.placement).values()}
         self.stages = () if self.whole else tuple(found)
-        spans = {c.span for c, _ in self.groups if isinstance(c, Attention) and c.span is not None}
-        self.spans = sorted(spans)  # a slope changes where a window is full, and nowhere else
+        most = {kept(cache) for cache, _ in self.groups}
+        self.ends = [tokens for tokens in most if tokens]  # a slope changes where a window is full, and nowhere else
         self.slopes: dict[int, int] = {}
 
     def __call__(self, context: int) -> _Column:
@@ -152,7 +152,7 @@ class _Columns:
         return size(cache, tokens, self.request.widths, self.request.encoder_tokens)
 
     def _slope(self, context: int) -> int:
-        full = sum(span <= context for span in self.spans)
+        full = sum(tokens <= context for tokens in self.ends)
         if full not in self.slopes:
             self.slopes[full] = slope_and_fixed(self.request._replace(context=context))[0].per_token
         return self.slopes[full]

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError, nearest, shown
+from kvcalc.library.starts import starts_server, way_to_start
+from kvcalc.library.stated import stated
 from kvcalc.preset.yaml_file import parse, read_bytes
 
 __all__ = [
@@ -14,7 +16,9 @@ __all__ = [
     "bundled",
     "entries",
     "entry_called",
+    "find_converted",
     "find_hub_id",
+    "find_own_id",
     "folders",
     "has_ending",
     "in_configuration",
@@ -30,11 +34,6 @@ _MODEL_ENDINGS = (".json", ".gguf", ".safetensors")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _LONGEST = 200  # of a name in which a preset's is looked for
 _MOST_IN_FRONT = 3  # words in front of the model's own: Meta-Llama-3-8B
-# ggml-org/gpt-oss-20b-GGUF holds openai/gpt-oss-20b, and mlx-community/gpt-oss-20b-MLX-8bit too, as do those of all who
-# convert it.
-_CONVERTED = re.compile(
-    r"(.+?)-(?:gguf|(?:mlx-)?(?:[2-8]bit|bf16|fp16|mxfp[48]|nvfp4)(?:-dwq(?:-\w+)?)?)", re.IGNORECASE
-)
 
 
 class Entry(NamedTuple):
@@ -118,7 +117,7 @@ def entry_called(name: str, used: tuple[str, ...] = ()) -> Entry:
             raise KvcalcError(f"{shown(name)} could be {matches[0].path} or {matches[1].path}", "rename one of them")
         if matches:
             return matches[0]
-    by_id = _find_model_name(name)
+    by_id = _find_model_name(name) or find_converted(name)
     if by_id is not None and by_id.path not in used:
         return by_id
     raise KvcalcError(f"no preset is called {shown(name)}", _path_hint(name) or nearest_hint(name))
@@ -128,7 +127,13 @@ def _path_hint(name: str) -> str | None:
     """How to give the file or the folder that is called `name`, if there is one."""
     if os.path.isdir(name):
         return f"for the folder of that name give {name}/"
-    return f"for the file of that name give ./{name}" if os.path.isfile(name) else None
+    if not os.path.isfile(name):
+        return None
+    try:
+        starts = starts_server(read_bytes(name), name)
+    except KvcalcError:  # whoever reads the file says so
+        starts = False
+    return way_to_start(name) if starts else f"for the file of that name give ./{name}"
 
 
 def nearest_hint(name: str) -> str:
@@ -140,9 +145,35 @@ def nearest_hint(name: str) -> str:
 
 def find_hub_id(hub_id: str) -> Entry | None:
     """The preset that gives `hub_id` as its own; of a repository of converted weights, the preset of its name."""
-    found = next((entry for entry, ids in _with_id(hub_id) if hub_id.lower() in ids), None)
-    converted = _CONVERTED.fullmatch(hub_id.rsplit("/", maxsplit=1)[-1])
-    return found if found is not None or converted is None else _find_model_name(converted[1])
+    return find_own_id(hub_id) or find_converted(hub_id)
+
+
+def find_own_id(hub_id: str) -> Entry | None:
+    """The preset that gives `hub_id` as its own."""
+    return next((entry for entry, ids in _with_id(hub_id) if hub_id.lower() in ids), None)
+
+
+def find_converted(name: str) -> Entry | None:
+    """The preset of a model whose name states a format: ggml-org/gpt-oss-20b-GGUF holds openai/gpt-oss-20b.
+
+    Who converts a model writes its publisher in front (bartowski/Qwen_Qwen3-8B-GGUF), or keeps or drops `Meta-`. Ollama
+    has NAME:TAG, where the tag begins with the size and goes on with the variant.
+    """
+    said = stated(name)
+    if said is None and ":" not in name:
+        return None
+    model, _, tag = (name if said is None else said.name).rsplit("/", maxsplit=1)[-1].partition(":")
+    parts = tag.split("-") if tag else []
+    for end in range(len(parts), -1 if said is not None else 0, -1):
+        full = "-".join([model, *parts[:end]])
+        for one in (full, full.partition("_")[2], f"Meta-{full}", full.removeprefix("Meta-")):
+            if one and (found := _preset_called(one) or _find_model_name(one)) is not None:
+                return found
+    return None
+
+
+def _preset_called(name: str) -> Entry | None:
+    return next((entry for folder in folders() for entry in _files(folder) if squash(entry.name) == squash(name)), None)
 
 
 def in_name(model: str) -> str | None:

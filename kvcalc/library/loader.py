@@ -5,10 +5,13 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kvcalc.core import dtypes, weights
 from kvcalc.core.model import Model
 from kvcalc.errors import DocumentError, KvcalcError, Problem, escape, shown
 from kvcalc.library.index import ENDINGS, Entry, entries, entry_called, folders, name_fault, squash
 from kvcalc.library.locate import ModelFile, locate, missing
+from kvcalc.library.starts import starts_server, way_to_start
+from kvcalc.library.stated import stated
 from kvcalc.preset.mapping import model_from_preset
 from kvcalc.preset.yaml_file import Document, parse, read_bytes
 
@@ -67,12 +70,37 @@ def _opened(source: str, *, assume_dense: bool) -> _Opened:
     match locate(source):
         case Entry() as entry:
             document = _document_of(entry)
-            return document.data, _load_document(document, entry.name, (entry.path,))
+            return document.data, _as_named(_load_document(document, entry.name, (entry.path,)), entry, source)
         case ModelFile() as file:
             found = _described(file, assume_dense=assume_dense)
-            return found.preset, _load_mapping(found.preset, source, found.unweighed)
+            model = _load_mapping(found, source)
+            silent = file.hub_id is not None and model.weights_dtype is None and model.weights_bytes is None
+            return found.preset, _stored_as(model, file.hub_id or "", source) if silent else model
         case path:
             return _opened_text(read_bytes(path), path, (path,), assume_dense=assume_dense)
+
+
+def _as_named(model: Model, entry: Entry, source: str) -> Model:
+    """The model in the format that the name it was asked for by states, where that name is not the preset's own."""
+    own = squash(source) == squash(entry.name) or source.lower() in map(str.lower, model.ids)
+    return model if own else _stored_as(model, entry.name, source)
+
+
+def _stored_as(model: Model, called: str, source: str) -> Model:
+    """The model in the format that `source` states, if it states one."""
+    said = stated(source)
+    if said is not None and said.unsized is not None:
+        text = f"{shown(source)}: the size of weights in {said.unsized} is not known"
+        raise KvcalcError(text, f"give the model, and the size of its files: {called} --weights SIZE")
+    if said is None or said.format is None:
+        return model
+    dtype = weights.dtype_of(said.format)
+    stored = None if dtype == model.dtype else dtype
+    mix = "the publisher's own mix, of which the nearest is " if said.own else ""
+    cache = f" and a cache in {said.kv_dtype}" if said.kv_dtype else ""
+    named = f"sized as {called} with weights in {mix}{said.format}{cache}, which the name {shown(source)} states"
+    kv_dtype = model.kv_dtype if said.kv_dtype is None else dtypes.KV[said.kv_dtype]
+    return replace(model, weights_dtype=stored, weights_kept=(), weights_bytes=None, kv_dtype=kv_dtype, named=named)
 
 
 def _opened_text(content: bytes, file: str, used: tuple[str, ...], *, assume_dense: bool) -> _Opened:
@@ -80,8 +108,11 @@ def _opened_text(content: bytes, file: str, used: tuple[str, ...], *, assume_den
         from kvcalc.sources.files import is_config, preset_of_config
 
         if is_config(content):
-            preset = preset_of_config(content, file, assume_dense=assume_dense)
-            return preset, _load_mapping(preset, file)
+            found = preset_of_config(content, file, assume_dense=assume_dense)
+            return found.preset, _load_mapping(found, file)
+    if starts_server(content, file):
+        text = f"{escape(file)}: expected a preset or a config.json, got a file that starts a server"
+        raise KvcalcError(text, way_to_start(file))
     document = parse(content, file)
     return document.data, _load_document(document, escape(file), used)
 
@@ -99,12 +130,12 @@ def _described(file: ModelFile, *, assume_dense: bool) -> "Described":
     return found
 
 
-def _load_mapping(preset: dict[str, object], origin: str, unweighed: str | None = None) -> Model:
+def _load_mapping(found: "Described", origin: str) -> Model:
     """The model of a preset that a reader made; what it could not make sound is the model file's fault."""
-    model, problems = model_from_preset(preset, escape(origin))
+    model, problems = model_from_preset(found.preset, escape(origin))
     if model is None:
         raise DocumentError([problem._replace(file=escape(origin)) for problem in problems])
-    return model if unweighed is None else replace(model, unweighed=unweighed)
+    return replace(model, unweighed=found.unweighed, doubt=found.doubt)
 
 
 def load_entry(entry: Entry) -> Model:
@@ -212,7 +243,9 @@ def _merged(chain: list[Document]) -> dict[object, object]:
     for document in reversed(chain):
         caches: Any = data.get("caches")
         # A base hands on its shape, not its identity: ids, source and trust are those of another model.
-        data = {key: value for key, value in data.items() if key not in _IDENTITY} | document.data
+        # Where its widths were read goes with them.
+        dropped = (*_IDENTITY, "dimensions_source") if "dimensions" in document.data else _IDENTITY
+        data = {key: value for key, value in data.items() if key not in dropped} | document.data
         own: Any = document.data.get("caches")
         if isinstance(caches, dict) and isinstance(own, dict):
             merged = {k: {**v, **own[k]} if isinstance(v, dict) and isinstance(own.get(k), dict) else v

@@ -4,7 +4,16 @@ import os
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError, escape, nearest, shown, shown_path
-from kvcalc.library.index import ENDINGS, Entry, entry_called, find_hub_id, has_ending, is_path, nearest_hint
+from kvcalc.library.index import (
+    ENDINGS,
+    Entry,
+    entry_called,
+    find_converted,
+    find_own_id,
+    has_ending,
+    is_path,
+    nearest_hint,
+)
 
 __all__ = ["ModelFile", "locate", "missing"]
 
@@ -31,18 +40,29 @@ def locate(source: str) -> Entry | ModelFile | str:
         return _at(source)
     from kvcalc.sources import hub  # what a short question does not ask about
 
+    if "/" not in source and source.lower().endswith(".gguf") and (named := find_converted(source)) is not None:
+        return named  # a file that is not here, and says what it holds
+    source = _without_tag(source)
     model = hub.of_url(source) or (None if has_ending(source) else hub.of_id(source))
     if model is None:
         raise missing(source)
     if "/" not in model.id:  # the oldest models of the hub have no owner
         return entry_called(model.id)
-    entry = find_hub_id(model.id)
+    own = find_own_id(model.id)
+    entry = own or find_converted(model.id)
     if entry is not None and model.revision is None:
-        # `@main` asks for the published file, where the cache has it; a page's address has it only by the way.
-        stored = hub.cached_config(model) if source.endswith("@main") else None
+        # `@main` asks for the published file, where the cache has it; a page's address has it only by the way. What a
+        # name says of converted weights counts less than their own file.
+        stored = hub.cached_config(model) if source.endswith("@main") or own is None else None
         return entry if stored is None else ModelFile(stored, model.id, "main")
     same = None if entry is None else f"without a revision it is the preset {entry.name}"
     return ModelFile(hub.config_path(model, same or nearest_hint(model.id.split("/")[1])), *model)
+
+
+def _without_tag(source: str) -> str:
+    """A hub id or address without the type of a file behind it, as Ollama and llama.cpp take it: ORG/NAME:Q4_K_M."""
+    body, colon, tag = source.rpartition(":")
+    return body if colon and "/" in body and tag and "/" not in tag else source
 
 
 def _at(path: str) -> ModelFile | str:

@@ -177,6 +177,8 @@ def _check(
     at_once: int = MOST_AT_ONCE,
 ) -> tuple[Checked, list[str]]:
     """One start: the log says what it is about, unless the asker does."""
+    if trials.left <= 0:
+        raise KvcalcError("so many starts before it contradict their predictions that this one was not looked at")
     said, engine, notes = spoken.form.said(run), run.engine, []
     model = wanted.model
     if model is None:
@@ -189,7 +191,8 @@ def _check(
     read = read._replace(version=pick(engine.versions, version or said.rules, engine.name)[0])
     # what the log says is settled already, and a program's defaults are not
     stated = engine.options_of("" if said.words or said.env else wanted.program, read, model)
-    options = {name: value for name, value in stated.options.items() if not _overruled(name, wanted.options)}
+    said_or_own = {**stated.defaults, **stated.options}
+    options = {name: value for name, value in said_or_own.items() if not _overruled(name, wanted.options)}
     options |= wanted.options
     if "context" not in options:
         if not spoken.form.pooled:

@@ -9,7 +9,9 @@ from kvcalc.errors import KvcalcError
 
 __all__ = ["MOST_UNPACKED", "pieces"]
 
-MOST_UNPACKED = 1 << 30  # bytes, ten times a very long log; a small file can unpack to a thousand times its size
+MOST_UNPACKED = 1 << 30  # bytes, ten times a very long log
+# A small file can unpack to a thousand times its size. Logs of servers have come to 15 to 40 times.
+_MOST_TIMES, _ANY_UNPACKED = 100, 1 << 26
 _WITH_HEADER = 31  # wbits of zlib: a gzip header and the largest window
 _MOST_MEMORY = 1 << 28  # bytes that xz may take for its dictionary; its strongest preset takes 65 MiB
 
@@ -134,24 +136,29 @@ def pieces(stream: BinaryIO, size: int, file: str, most: int = MOST_UNPACKED) ->
         yield first
         yield from iter(lambda: stream.read(size), b"")
         return
-    for piece in _unpacked(stream, first, size, packer, file):
-        most -= len(piece)
-        if most < 0:
+    total = 0
+    for taken, piece in _unpacked(stream, first, size, packer, file):
+        total += len(piece)
+        if total > min(most, _ANY_UNPACKED + _MOST_TIMES * taken):
             raise KvcalcError(f"{file}: unpacks to more than a log may have", "unpack it, and give its beginning")
         yield piece
 
 
-def _unpacked(stream: BinaryIO, rest: bytes, size: int, packer: _Packer, file: str) -> Iterator[bytes]:
-    """The parts of a packed log, of which several may follow each other, and zeros behind the last."""
+def _unpacked(stream: BinaryIO, rest: bytes, size: int, packer: _Packer, file: str) -> Iterator[tuple[int, bytes]]:
+    """The parts of a packed log, of which several may follow each other, and zeros behind the last.
+
+    Each stands beside the number of packed bytes that were read until then.
+    """
     try:
         unpack = packer.unpacker()
     except KvcalcError as error:
         raise KvcalcError(f"{file}: {error.message}", error.hint) from None
-    faults, begun = packer.faults(), False
+    faults, begun, taken = packer.faults(), False, len(rest)
     while True:
         rest = rest if begun else rest.lstrip(b"\0")
         if not rest and (not begun or unpack.needs_input):
             rest = stream.read(size)
+            taken += len(rest)
             if not rest:
                 return
             continue
@@ -161,6 +168,6 @@ def _unpacked(stream: BinaryIO, rest: bytes, size: int, packer: _Packer, file: s
             raise KvcalcError(f"{file}: expected a log packed by {packer.name}, and its data is faulty") from None
         rest, begun = b"", True
         if piece:
-            yield piece
+            yield taken, piece
         if unpack.eof:
             rest, unpack, begun = unpack.unused_data, packer.unpacker(), False

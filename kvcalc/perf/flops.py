@@ -7,7 +7,7 @@ and the t - 1 tokens before it. What softmax, norms and rotations cost is left o
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Literal, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 from kvcalc.core.formula import attention_tokens, head_dims, recurrent_state
 from kvcalc.core.model import (
@@ -23,96 +23,9 @@ from kvcalc.core.model import (
     Shared,
 )
 from kvcalc.errors import KvcalcError
+from kvcalc.perf.entries import Seen, triangle
 
-__all__ = ["Flops", "Index", "Seen", "Term", "count", "index_of", "seen", "used_parameters"]
-
-
-class Seen(NamedTuple):
-    """How many entries a query at position t, counted from 1, looks at, and sums of that in closed form.
-
-    `tokens`: itself and all before it. `chunk`: those since its chunk of `size` tokens began. `entries`: one for every
-    `size` tokens that are complete. `fixed`: `size`, whatever the position. Never more than `most`, if that is not 0.
-    """
-
-    kind: Literal["tokens", "chunk", "entries", "fixed"]
-    size: int = 1
-    most: int = 0
-
-    def at(self, t: int) -> int:
-        """What one query at position t looks at."""
-        match self.kind:
-            case "tokens":
-                seen = t
-            case "chunk":
-                seen = (t - 1) % self.size + 1
-            case "entries":
-                seen = t // self.size
-            case "fixed":
-                seen = self.size
-            case _:
-                assert_never(self.kind)
-        return min(seen, self.most) if self.most else seen
-
-    def prefix(self, n: int) -> int:
-        """What the queries of a prefix of n tokens look at together: the sum of `at` over 1 to n."""
-        over = self._over(n)
-        return self._rising(n - over) + over * self.most
-
-    def prefixes(self, n: int) -> int:
-        """What is looked at if every prefix up to n tokens is computed anew: the sum of `prefix` over 1 to n."""
-        over = self._over(n)
-        rising = n - over
-        return self._risings(rising) + over * self._rising(rising) + self.most * _triangle(over)
-
-    def _over(self, n: int) -> int:
-        """How many of n positions are past the one from which on `most` holds."""
-        if not self.most or self.kind not in ("tokens", "entries"):
-            return 0
-        return max(n - (self.most if self.kind == "tokens" else self.most * self.size - 1), 0)
-
-    def _rising(self, n: int) -> int:
-        """`prefix` without `most`."""
-        match self.kind:
-            case "tokens":
-                return _triangle(n)
-            case "chunk":
-                return n // self.size * _triangle(self.size) + _triangle(n % self.size)
-            case "entries":  # positions 0 to n: each whole run of `size` sees one entry more than the run before
-                runs, rest = divmod(n + 1, self.size)
-                return self.size * _triangle(runs - 1) + rest * runs
-            case "fixed":
-                return n * self.size
-            case _:
-                assert_never(self.kind)
-
-    def _risings(self, n: int) -> int:
-        """`prefixes` without `most`."""
-        size = self.size
-        match self.kind:
-            case "tokens":
-                return _tetrahedron(n)
-            case "chunk":  # prefixes of 0 to n tokens, by the whole chunks in them
-                runs, rest = divmod(n + 1, size)
-                whole = size * _triangle(runs - 1) + rest * runs
-                return whole * _triangle(size) + runs * _tetrahedron(size - 1) + _tetrahedron(rest - 1)
-            case "entries":
-                runs, rest = divmod(n + 2, size)
-                inner = size * size * _tetrahedron(runs - 2) + _triangle(size - 1) * _triangle(runs - 1)
-                return inner + rest * size * _triangle(runs - 1) + runs * _triangle(rest - 1)
-            case "fixed":
-                return size * _triangle(n)
-            case _:
-                assert_never(self.kind)
-
-
-def _triangle(n: int) -> int:
-    """1 + 2 + ... + n."""
-    return n * (n + 1) // 2 if n > 0 else 0
-
-
-def _tetrahedron(n: int) -> int:
-    """The sum of the first n triangles."""
-    return n * (n + 1) * (n + 2) // 6 if n > 0 else 0
+__all__ = ["Flops", "Index", "Term", "count", "index_of", "seen", "used_parameters"]
 
 
 class Term(NamedTuple):
@@ -162,7 +75,7 @@ class Flops(NamedTuple):
         """FLOPs of the same if every new token computes its whole prefix again."""
         last, before = prompt + output - 1, prompt - 1
         seen = sum(term.each * (term.seen.prefixes(last) - term.seen.prefixes(before)) for term in self.prefill)
-        return self.linear * (_triangle(last) - _triangle(before)) + seen
+        return self.linear * (triangle(last) - triangle(before)) + seen
 
 
 def used_parameters(model: Model) -> int:
@@ -257,7 +170,7 @@ def seen(cache: Cache, index: Index | None, encoder_tokens: int | None) -> Seen:
     most = 0 if index is None else index.most
     match cache:
         case Attention():
-            return _reached(cache, most, encoder_tokens)
+            return _seen(cache, most, encoder_tokens)
         case Latent():
             return Seen("tokens", most=most)
         case Indexer():  # every key is scored
@@ -272,8 +185,8 @@ def seen(cache: Cache, index: Index | None, encoder_tokens: int | None) -> Seen:
             assert_never(cache)
 
 
-def _reached(cache: Attention, most: int, encoder_tokens: int | None) -> Seen:
-    match cache.reach:
+def _seen(cache: Attention, most: int, encoder_tokens: int | None) -> Seen:
+    match cache.pattern:
         case "full":
             return Seen("tokens", most=most)
         case "sliding":
@@ -284,7 +197,7 @@ def _reached(cache: Attention, most: int, encoder_tokens: int | None) -> Seen:
         case "cross":
             return Seen("fixed", attention_tokens(cache, 1, encoder_tokens))
         case _:
-            assert_never(cache.reach)
+            assert_never(cache.pattern)
 
 
 # FLOPs a token for each element of the state: the element decays (1), a product is formed and added (2), and the

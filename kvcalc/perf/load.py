@@ -4,7 +4,13 @@ from collections.abc import Callable
 from math import ceil
 from typing import NamedTuple
 
-from kvcalc.perf.roofline import Attained, Clock, Demand, Machine, Resource, clock, wait95
+from kvcalc.perf.clock import Clock
+from kvcalc.perf.demand import NOTHING_FOUND, Found, Work
+from kvcalc.perf.doubt import Doubt, Span
+from kvcalc.perf.flow import Flow, Resource, flow
+from kvcalc.perf.latency import Latency, Targets, latency_of
+from kvcalc.perf.pace import ALONE
+from kvcalc.perf.waiting import mean_wait, wait_at
 from kvcalc.perf.workload import Lengths, p99
 
 __all__ = ["Load", "Margins", "Replica", "replicas", "serve"]
@@ -26,29 +32,34 @@ class Margins(NamedTuple):
 class Replica(NamedTuple):
     """One replica: bytes for the cache on each GPU, and what a sequence of so many tokens takes of the fullest.
 
-    `read`: bytes that a new token reads there, where these are not what is held: sparse attention looks at some tokens
-    only, and layers that share a cache read it once each.
+    `read`: bytes that a new token of a mean sequence reads there. These are not what is held: sparse attention looks at
+    some tokens only, layers that share a cache read it once each, and every sequence reads a prefix that is held once.
     """
 
     pool: int
     held: Callable[[int], int]
-    machine: Machine
-    demand: Demand
-    read: Callable[[int], int] | None = None
+    clock: Clock
+    work: Work
+    read: float
 
 
 class Load(NamedTuple):
     """The answer for one replica. `concurrency` and what follows from it is None where no batch would keep up.
 
     `binding` is the resource that gives out, with `reason` in one line; both None where the load is carried.
-    `wait_seconds` is None for a fixed number of users, and where the wait would grow without end.
+    `wait_seconds` is None for a fixed number of users, and where the wait would grow without end. `ttft_seconds` is
+    the mean: a wait for other prompts, its own passes, half a step until they begin, and the server's front end.
+    `burst_seconds` is what the mean of it would be if all users came at once; 0 where they come by themselves.
+    `clock` has the rates that all of it follows from. `latency` has percentiles, where targets are asked for.
     """
 
     rate: float  # requests a second
     concurrency: float | None  # sequences in the batch, on average
     seconds_per_token: float | None  # of one sequence (TPOT)
     prefill_load: float  # rho: share of the time that goes to prompts
-    prefill_seconds: float  # of a mean prompt
+    prefill_seconds: float  # of a mean prompt that comes alone
+    ttft_seconds: float | None
+    burst_seconds: float
     wait_seconds: float | None  # of 95 in 100 requests at most, before their prompt is begun
     context: float  # tokens of a sequence in the batch
     mean_tokens: float | None
@@ -58,7 +69,36 @@ class Load(NamedTuple):
     capacity: float  # requests a second with a full pool
     binding: Resource | None
     reason: str | None
-    attained: Attained
+    clock: Clock
+    latency: Latency | None = None
+
+    @property
+    def doubt(self) -> Doubt:
+        """How far seconds may be off, and why."""
+        return self.clock.doubt
+
+    @property
+    def tpot(self) -> Span | None:
+        """Seconds of one sequence's token."""
+        return None if self.seconds_per_token is None else self.doubt.around(self.seconds_per_token)
+
+    @property
+    def prefill(self) -> Span:
+        """Seconds of a mean prompt that comes alone."""
+        return self.doubt.around(self.prefill_seconds)
+
+    @property
+    def ttft(self) -> Span | None:
+        """Seconds to the first token on average; at most if all users came at once."""
+        if self.ttft_seconds is None:
+            return None
+        span = self.doubt.around(self.ttft_seconds)
+        return span._replace(high=max(span.high, self.doubt.factor * self.burst_seconds))
+
+    @property
+    def most(self) -> Span:
+        """Requests a second with a full pool."""
+        return self.doubt.around(self.capacity)
 
     @property
     def carried(self) -> bool:
@@ -81,51 +121,73 @@ def serve(
     *,
     rate: float | None = None,
     users: int | None = None,
-    attained: Attained | None = None,
     margins: Margins | None = None,
     arrivals: float = 1.0,
+    targets: Targets | None = None,
+    found: Found = NOTHING_FOUND,
 ) -> Load:
     """A replica under `rate` requests a second, or with `users` sequences at all times: one of the two.
 
     `arrivals` is their dispersion (`workload.dispersion`, best in windows of `lengths.residence` steps): 1 where they
-    come at random, more where in bursts.
+    come at random, more where in bursts. What is served but misses one of the `targets` is refused for latency; `found`
+    is what of each prompt stands in the cache, as the work has it.
     """
-    attained, margins = attained or Attained(), margins or Margins()
-    context = ceil(lengths.context)
-    each = max(1, replica.held(context))
-    read = replica.read(context) if replica.read else each
-    ticking = clock(replica.machine, replica.demand, attained, read, lengths.prompt)
+    margins = margins or Margins()
+    each = max(1, replica.held(ceil(lengths.context)))
+    flowing = flow(replica.clock, replica.work, replica.read, lengths)
     batch = wait = filling = binding = reason = None
     if users is not None:
-        batch, rate = float(users), ticking.rate(users, lengths.generated)
+        batch, rate = float(users), flowing.rate(users)
     else:
         assert rate is not None, "a rate, or users"
-        batch = ticking.batch(rate, lengths.generated)
-        if rate * ticking.prefill_seconds < 1:
-            wait = wait95(rate * ticking.prefill_seconds, ticking.prefill_seconds, arrivals, replica.demand.variation)
-    full = max(0, replica.pool) / each
+        batch = flowing.batch(rate)
+        if flowing.busy(rate) < 1:
+            wait = wait_at(95, flowing.busy(rate), flowing.prompt_seconds, replica.work.variation, arrivals)
+    full, busy = max(0, replica.pool) / each, flowing.busy(rate)
     if batch is None:
-        binding, reason = _overrun(rate, ticking, lengths)
+        binding, reason = _overrun(rate, flowing)
     else:
         filling = _fill(replica, lengths, batch, each, None if users is not None else arrivals)
-        binding, reason = _verdict(batch, full, filling, wait, rate * ticking.prefill_seconds, ticking, margins)
+        binding, reason = _verdict(batch, full, filling, wait, busy, flowing, margins)
+    prefill, ttft, burst = replica.clock.alone(replica.work), None, 0.0
+    if batch is not None:
+        ttft = prefill + flowing.step(batch) / 2 + _front_end(replica.clock, batch)
+        if users is not None:
+            burst = ttft + (users - 1) / 2 * flowing.prompt_seconds
+        ttft += (1 - 1 / users if users else 1.0) * mean_wait(
+            busy, flowing.prompt_seconds, replica.work.variation, arrivals
+        )
+    latency = None
+    if targets is not None and batch is not None:
+        before = flowing.step(batch) / 2 + _front_end(replica.clock, batch)
+        latency = latency_of(flowing, lengths, rate, batch, before, found=found, arrivals=arrivals)
+        if binding is None and (missed := latency.missed(targets)) is not None:
+            binding, reason = "latency", str(missed)
     return Load(
         rate=rate,
         concurrency=batch,
-        seconds_per_token=None if batch is None else ticking.step(batch) / (1 - rate * ticking.prefill_seconds),
-        prefill_load=rate * ticking.prefill_seconds,
-        prefill_seconds=ticking.prefill_seconds * ticking.stages,
+        seconds_per_token=None if batch is None else flowing.step(batch) / (1 - busy),
+        prefill_load=busy,
+        prefill_seconds=prefill,
+        ttft_seconds=ttft,
+        burst_seconds=burst,
         wait_seconds=wait,
         context=lengths.context,
         mean_tokens=filling and filling.mean_tokens,
         p99_tokens=filling and filling.p99_tokens,
         mean_share=filling and filling.mean_share,
         p99_share=filling and filling.p99_share,
-        capacity=ticking.rate(full, lengths.generated),
+        capacity=flowing.rate(full),
         binding=binding,
         reason=reason,
-        attained=attained,
+        clock=replica.clock,
+        latency=latency,
     )
+
+
+def _front_end(clock: Clock, batch: float) -> float:
+    """Seconds of the server before a request reaches the engine: more under many clients than for one."""
+    return ALONE if batch <= 1 else clock.machine.pace.front_end
 
 
 def _fill(replica: Replica, lengths: Lengths, batch: float, each: int, arrivals: float | None) -> _Filling:
@@ -150,31 +212,25 @@ def _fill(replica: Replica, lengths: Lengths, batch: float, each: int, arrivals:
     )
 
 
-def _overrun(rate: float, ticking: Clock, lengths: Lengths) -> tuple[Resource, str]:
+def _overrun(rate: float, flowing: Flow) -> tuple[Resource, str]:
     """Why no batch keeps up."""
-    busy = rate * ticking.prefill_seconds
+    busy = flowing.busy(rate)
     if busy >= 1:
-        return _for_prompts(ticking), f"prompts alone ask for {busy:.0%} of the time"
-    most = ticking.most(lengths.generated)
-    return ticking.scarce(lengths.generated), (
-        f"{rate:.3g} requests/s are more than the {most:.3g} that a batch without end would finish; prompts alone take "
-        f"{busy:.0%} of the time"
+        return flowing.scarce_for_prompts, f"prompts alone ask for {busy:.0%} of the time"
+    return flowing.scarce, (
+        f"{rate:.3g} requests/s are more than the {flowing.most:.3g} that a batch without end would finish; prompts "
+        f"alone take {busy:.0%} of the time"
     )
 
 
-def _for_prompts(ticking: Clock) -> Resource:
-    """What prompts take most of: arithmetic, or the link between GPUs."""
-    return "compute" if ticking.prompt >= ticking.prompt_exchange else "bandwidth"
-
-
 def _verdict(
-    batch: float, full: float, filling: _Filling, wait: float | None, busy: float, ticking: Clock, margins: Margins
+    batch: float, full: float, filling: _Filling, wait: float | None, busy: float, flowing: Flow, margins: Margins
 ) -> tuple[Resource | None, str | None]:
     """What gives out first, and why."""
     if batch > full:
         return "kv", f"{batch:,.1f} sequences at once, of which the pool holds {full:,.1f}"
     if wait is not None and wait > margins.wait_seconds:
-        return _for_prompts(ticking), (
+        return flowing.scarce_for_prompts, (
             f"prompts take {busy:.0%} of the time, and 1 request in 20 waits {wait:.1f} s or longer for its turn: "
             f"above {margins.wait_seconds:g} s"
         )

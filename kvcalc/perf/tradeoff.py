@@ -1,52 +1,24 @@
 """What a cache buys: FLOPs and seconds with it and without it; and a prefix loaded from elsewhere or computed again.
 
-Seconds are a roofline (Williams et al. 2009, doi 10.1145/1498765.1498785): a pass takes the longer of moving its bytes
-and computing its FLOPs, each at the share of the peak that is attained. Weights, FLOPs and what one GPU holds divide
-over the ranks of tp; what they exchange is not counted, with a cache or without.
+Seconds are the clock's: with a cache, steps for one token of each sequence; without one, passes over all text before.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
-from kvcalc.core.formula import size, token_bytes
-from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Recurrent, Shared
+from kvcalc.core.formula import size
+from kvcalc.core.kinds import encodes
 from kvcalc.core.request import Request
-from kvcalc.core.sharding import Layout, shard
-from kvcalc.perf.flops import Flops, Index, Seen, Term, index_of, seen
+from kvcalc.perf.clock import Clock
+from kvcalc.perf.demand import prompt_attention
+from kvcalc.perf.flops import Flops, Term
 from kvcalc.perf.links import LINKS, Link
-from kvcalc.perf.roofline import Attained
+from kvcalc.perf.machine import HALF_SPEED
+from kvcalc.perf.reads import cache_reads
 
-__all__ = ["Clock", "Comparison", "Loaded", "Pair", "Prefix", "Rig", "Times", "cache_reads", "compare"]
+__all__ = ["Comparison", "Generation", "Loaded", "Pair", "Prefix", "Times", "compare", "ridge"]
 
-
-class Rig(NamedTuple):
-    """One replica: the peaks of its GPUs together, and the weights that they hold together."""
-
-    gpus: int
-    bandwidth: int  # bytes a second
-    flops: int  # a second
-    weights: int  # bytes
-    touched: int  # bytes of those that one token uses: less than `weights` with experts
-    attained: Attained = Attained()
-
-    def moving(self, moved: int) -> float:
-        """Seconds for bytes that are spread over the GPUs."""
-        return moved / (self.bandwidth * self.attained.bandwidth)
-
-    def computing(self, flops: int) -> float:
-        """Seconds for FLOPs that are spread over the GPUs."""
-        return flops / (self.flops * self.attained.compute)
-
-    def read(self, tokens: int) -> int:
-        """Bytes of weights that a pass over so many tokens reads: with experts, no more than each token's own."""
-        return min(self.weights, self.touched * tokens)
-
-    def ridge(self, parameters: int) -> int:
-        """Tokens in one pass up to which reading the weights that one token uses takes longer than computing, at peak.
-
-        With 16-bit weights, peak FLOP/s over peak bandwidth: 295 on an H100.
-        """
-        return self.touched * self.flops // (2 * parameters * self.bandwidth)
+_PASSES = 256  # of a text without a cache that are worked out one by one; of longer ones so many, evenly spaced
 
 
 class Pair(NamedTuple):
@@ -95,7 +67,7 @@ class Comparison(NamedTuple):
     output: int
     token: Pair
     generation: Pair
-    rig: Rig | None
+    clock: Clock | None
     times: Times | None
     prefix: Prefix | None
 
@@ -106,9 +78,14 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    request: Request, flops: Flops, prompt: int, output: int, rig: Rig | None = None, links: tuple[Link, ...] = LINKS
+    request: Request,
+    flops: Flops,
+    prompt: int,
+    output: int,
+    clock: Clock | None = None,
+    links: tuple[Link, ...] = LINKS,
 ) -> Comparison:
-    """Weigh a cache up, for a prompt and `output` new tokens. Without a rig there are no seconds."""
+    """`prompt` tokens, and `output` new ones of which the prompt's pass yields the first; times on a clock."""
     last = prompt + output - 1
     return Comparison(
         request,
@@ -117,127 +94,87 @@ def compare(
         output,
         Pair(flops.token(last), flops.prompt(last)),
         Pair(flops.with_cache(prompt, output), flops.without_cache(prompt, output)),
-        rig,
-        None if rig is None else times(rig, request, flops, prompt, output),
-        None if rig is None or _crosses(request) else prefix(rig, request, flops, prompt, links),
+        clock,
+        None if clock is None else times(clock, request, prompt, output),
+        None if clock is None or _crosses(request) else prefix(clock, request, prompt, links),
     )
 
 
 def _crosses(request: Request) -> bool:
     """A part of the cache is the encoder's, whose own pass is not counted: computing it again cannot be weighed up."""
-    return any(isinstance(cache, Attention) and cache.reach == "cross" for cache in request.model.distinct_caches)
+    return any(encodes(cache) for cache in request.model.distinct_caches)
 
 
-def times(rig: Rig, request: Request, flops: Flops, prompt: int, output: int) -> Times:
+def ridge(clock: Clock) -> int:
+    """Tokens in one pass up to which reading the weights that one token uses takes longer than computing, at peak.
+
+    With 16-bit weights, peak FLOP/s over peak bandwidth: 295 on an H100.
+    """
+    machine, demand = clock.machine, clock.demand
+    computed = (demand.dense + demand.expert) * machine.peak_bandwidth
+    return int(demand.read(1) * machine.peak_matrices / computed) if computed else 0
+
+
+def times(clock: Clock, request: Request, prompt: int, output: int) -> Times:
     """Seconds of the last token and of the whole generation, for the batch at once."""
-    batch, last = request.batch, prompt + output - 1
-    clock = Clock(rig, flops, cache_reads(request, request.layout), batch)
-    ridge = rig.ridge(flops.parameters)
+    last, at_ridge = prompt + output - 1, ridge(clock)
+    going = Generation(clock, cache_reads(request, request.layout), request.batch)
     return Times(
-        Pair(clock.step(last), clock.anew(last)),
-        Pair(clock.generation(prompt, output), clock.generation_anew(prompt, output)),
-        ridge,
-        saves=batch * last > ridge,
+        Pair(going.step(last), going.anew(last)),
+        Pair(going.whole(prompt, output), going.whole_anew(prompt, output)),
+        at_ridge,
+        saves=request.batch * last > at_ridge,
     )
 
 
-def prefix(rig: Rig, request: Request, flops: Flops, tokens: int, links: tuple[Link, ...]) -> Prefix:
-    """A prefix of `tokens` tokens of one sequence. Computed again it rides along with other work: no fixed time."""
+def prefix(clock: Clock, request: Request, tokens: int, links: tuple[Link, ...]) -> Prefix:
+    """A prefix of `tokens` tokens of one sequence. Computed again it rides along with other work."""
     caches = request.model.distinct_caches.items()
     held = sum(size(cache, tokens, request.widths, request.encoder_tokens) * copies for cache, copies in caches)
-    recompute = rig.computing(flops.prompt(tokens))
+    flops = prompt_attention(clock.demand.flops, tokens) * (1 + HALF_SPEED / tokens)
+    recompute = clock.machine.pp * clock.shared_prompt(tokens, flops)
     return Prefix(
         tokens, held, recompute, held / recompute, tuple(Loaded(link, held / link.bytes_per_second) for link in links)
     )
 
 
-def cache_reads(request: Request, layout: Layout) -> tuple[Term, ...]:
-    """Bytes that one GPU of a layout reads of the cache for one new token, and of how many entries."""
-    model = request.model
-    return tuple(
-        Term(bytes_ * copies, reach)
-        for layer, copies in model.distinct_layers.items()
-        for cache in layer
-        for bytes_, reach in _entries(shard(cache, layout), index_of(model, layer), request)
-        if bytes_
-    )
+class Generation(NamedTuple):
+    """Seconds of a batch that writes on. `reads` is what one GPU reads of each sequence's cache."""
 
-
-def _entries(cache: Cache, index: Index | None, request: Request) -> Iterator[tuple[int, Seen]]:
-    """Bytes of an entry that a query reads. A state is read and written; an index chosen before is not read again."""
-    reach = seen(cache, index, request.encoder_tokens)
-    match cache:
-        case Recurrent():
-            yield 2 * size(cache, 0, request.widths, request.encoder_tokens), reach
-        case Shared(of=of):
-            if not isinstance(of, Indexer):
-                yield from _entries(of, index, request)
-        case Compressed(indexer=width) if width:  # the keys of all entries, and of the entries those that are chosen
-            entry = cache._replace(indexer=0)
-            yield token_bytes(entry, request.widths).bytes, reach
-            yield (
-                token_bytes(cache, request.widths).bytes - token_bytes(entry, request.widths).bytes,
-                reach._replace(most=0),
-            )
-        case _:
-            yield token_bytes(cache, request.widths).bytes, reach
-
-
-class Clock(NamedTuple):
-    """Seconds of one pass for a batch. `reads` is what one GPU reads of each sequence's cache."""
-
-    rig: Rig
-    flops: Flops
+    clock: Clock
     reads: tuple[Term, ...]
     batch: int
 
     def step(self, t: int) -> float:
         """One more token for each sequence, at position t, with the cache."""
         read = sum(term.each * term.seen.at(t) for term in self.reads)
-        return self._linear() + self._attention(read, self.flops.token(t) - self.flops.linear)
+        flops = self.clock.demand.flops
+        return self.clock.step(self.batch, read, flops.token(t) - flops.linear)
 
     def anew(self, t: int) -> float:
         """A pass over t tokens of each sequence: a prompt, or one more token without a cache."""
-        moved, computed = self._sides(t)
-        return self.rig.attained.fixed_seconds + max(moved, computed)
+        flops = prompt_attention(self.clock.demand.flops, t) * (1 + HALF_SPEED / t)
+        return self.clock.passes(self.batch * t, self.batch * flops)
 
-    def generation(self, prompt: int, output: int) -> float:
+    def whole(self, prompt: int, output: int) -> float:
         """The prompt's pass and a step for each further token. Which side attention is bound by is taken as one."""
-        last, steps = prompt + output - 1, output - 1
+        last, steps, flops = prompt + output - 1, output - 1, self.clock.demand.flops
         read = sum(term.each * (term.seen.prefix(last) - term.seen.prefix(prompt)) for term in self.reads)
-        attention = self.flops.decoding(prompt, output) - steps * self.flops.linear
-        return self.anew(prompt) + steps * self._linear() + self._attention(read, attention)
+        attention = flops.decoding(prompt, output) - steps * flops.linear
+        linear = steps * self.clock.step(self.batch, 0, 0)
+        return self.anew(prompt) + linear + self.batch * self.clock.attending(read, attention)
 
-    def generation_anew(self, prompt: int, output: int) -> float:
-        """A pass over the whole prefix for each token: first bound by the weights, from some length on by compute."""
-        first, last = prompt, prompt + output  # of a half-open range
-        low, high = first, last
-        while low < high:  # the first length that is bound by compute; each longer one is too
-            middle = (low + high) // 2
-            moved, computed = self._sides(middle)
-            low, high = (low, middle) if computed >= moved else (middle + 1, high)
-        computed = self.rig.computing(self.batch * self.flops.without_cache(low, last - low)) if low < last else 0.0
-        fixed = output * self.rig.attained.fixed_seconds
-        return fixed + self.rig.moving(self._reads_between(first, low)) + computed
+    def whole_anew(self, prompt: int, output: int) -> float:
+        """A pass over the whole prefix for each token."""
+        return _summed(self.anew, prompt, output)
 
-    def _linear(self) -> float:
-        """The part of a step that is the same at every position."""
-        moved = self.rig.moving(self.rig.read(self.batch))
-        return self.rig.attained.fixed_seconds + max(moved, self.rig.computing(self.batch * self.flops.linear))
 
-    def _attention(self, read: int, flops: int) -> float:
-        """Attention of the whole batch: each sequence reads its own cache."""
-        rig = self.rig
-        return max(rig.moving(self.batch * read * rig.gpus), rig.computing(self.batch * flops))
-
-    def _sides(self, tokens: int) -> tuple[float, float]:
-        """Seconds of moving the weights and of computing, of a pass over so many tokens of each sequence."""
-        rig = self.rig
-        return rig.moving(rig.read(self.batch * tokens)), rig.computing(self.batch * self.flops.prompt(tokens))
-
-    def _reads_between(self, first: int, end: int) -> int:
-        """Bytes of weights that passes over first, first + 1, ... end - 1 tokens read together."""
-        each = self.rig.touched * self.batch
-        rising = min(max(self.rig.weights // each + 1, first), end)  # lengths before this read no expert twice
-        below = each * (rising * (rising - 1) - first * (first - 1)) // 2
-        return below + self.rig.weights * (end - rising)
+def _summed(of: Callable[[int], float], first: int, count: int) -> float:
+    """The sum of a smooth function over `count` whole numbers: of each, or by the trapezoid rule over some of them."""
+    if count <= _PASSES:
+        return sum(map(of, range(first, first + count)))
+    last = first + count - 1
+    points = [first + (last - first) * i // _PASSES for i in range(_PASSES + 1)]
+    values = [of(point) for point in points]
+    spans = zip(points, points[1:], values, values[1:], strict=False)
+    return (values[0] + values[-1]) / 2 + sum((b - a) * (x + y) / 2 for a, b, x, y in spans)

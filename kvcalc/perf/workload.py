@@ -185,5 +185,7 @@ def safe_batch(pool: float, mean: float, spread: float) -> float:
     """
     if pool <= 0:
         return 0.0
+    if not spread:
+        return pool / mean  # the roots below would leave an exactly full pool a digit short
     half = Z99 * spread / 2
     return ((sqrt(half**2 + mean * pool) - half) / mean) ** 2

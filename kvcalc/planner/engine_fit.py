@@ -9,8 +9,10 @@ from kvcalc.core.fitting import Fit, MemorySplit, fill, most_of
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import place
 from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
-from kvcalc.engines.base import Engine, Question, Reservation, allocator_of, reserve
+from kvcalc.engines.base import Engine, Question, Reservation, Stored, allocator_of, lacking, reserve
 from kvcalc.errors import KvcalcError
+from kvcalc.planner.memo import Memo
+from kvcalc.planner.overheads import NAMES
 from kvcalc.planner.replica import ExactReplica
 
 if TYPE_CHECKING:
@@ -101,49 +103,35 @@ class EngineBackend:
         shared_prefix: int = 0,
     ) -> None:
         self.engine, self.version = engine, version
-        self.of_free, self.lines, self.context_parallel = engine.of_free, engine.overheads, engine.context_parallel
+        self.of_free, self.context_parallel = engine.of_free, engine.context_parallel
+        self.lines: tuple[str, ...] = tuple(name for name in NAMES if name not in engine.uncounted)
         self.name, self.vendors = engine.name, engine.vendors
         self._settings, self._share, self._prefix = settings, share, shared_prefix
-        self._known: dict[int, ParallelConfig] = {}  # alive, so that no other has the same id
-        self._questions: dict[tuple[object, ...], Question] = {}
-        self._can_be_shared: dict[tuple[int, int], Fraction] = {}
-        self._kept: dict[tuple[object, ...], EngineReplica | KvcalcError] = {}
+        self._questions, self._shares = Memo[Question](), Memo[Fraction]()
+        self._replicas = Memo[EngineReplica]()
 
     def replica_memory(self, config: "ParallelConfig", card: Card) -> EngineReplica:
-        """What an engine reserves depends on the card by its memory and its kernels alone."""
-        key = self._id(config), card.memory, card.capability
-        if key not in self._kept:
-            try:
-                made: EngineReplica | KvcalcError = EngineReplica(
-                    reserve(self.engine, self._question(config, card)), config, self._prefix
-                )
-            except KvcalcError as error:
-                made = error
-            self._kept[key] = made
-        found = self._kept[key]
-        if isinstance(found, KvcalcError):
-            raise found
-        return found
+        """An engine may choose by anything of a card, down to its name where two have the same memory and kernels."""
+        return self._replicas.get(config, card, lambda: self._replica(config, card))
+
+    def _replica(self, config: "ParallelConfig", card: Card) -> EngineReplica:
+        return EngineReplica(reserve(self.engine, self._question(config, card)), config, self._prefix)
 
     def _question(self, config: "ParallelConfig", card: Card) -> Question:
-        key = self._id(config), card.memory, card.capability
-        if key not in self._questions:
-            request = config.precision.request._replace(batch=1, layout=config.layout)
-            settings = (
-                {**self._settings, "packed": config.precision.packed} if config.precision.packed else self._settings
-            )
-            placed = place(request.model, config.layout)
-            named = card if card.name else None
-            self._questions[key] = Question(request, placed, self.version, settings, card=named).counted()
-        return self._questions[key]
+        return self._questions.get(config, card, lambda: self._made(config, card))
 
-    def _id(self, config: "ParallelConfig") -> int:
-        return id(self._known.setdefault(id(config), config))
+    def _made(self, config: "ParallelConfig", card: Card) -> Question:
+        precision = config.precision
+        request = precision.request._replace(batch=1, layout=config.layout)
+        settings = {**self._settings, "packed": precision.packed} if precision.packed else self._settings
+        placed = place(request.model, config.layout)
+        return Question(request, placed, self.version, settings, card=card if card.name else None).counted()
+
+    def lacking(self, card: Card, what: Stored, name: str) -> str | None:
+        return lacking(self.engine, self.version, card, what, name)
 
     def share(self, config: "ParallelConfig", card: Card) -> Fraction:
         if self._share is not None:
             return self._share
-        key = self._id(config), card.memory
-        if key not in self._can_be_shared:
-            self._can_be_shared[key] = self.engine.utilization(self._question(config, card), card.memory)
-        return self._can_be_shared[key]
+        question = self._question(config, card)
+        return self._shares.get(config, card, lambda: self.engine.utilization(question, card.memory))

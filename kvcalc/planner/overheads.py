@@ -1,14 +1,14 @@
-"""What else than weights and cache sits in a GPU's memory: named estimates, each with its range, rule and source.
+"""Overheads: what a GPU's memory holds beside weights and cache, as named estimates with range, rule and source.
 
 Only a run can measure them. They come off the share of the memory that is used, one by one, and each may be set.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple, assert_never, get_args
 
 from kvcalc.core.model import Model
 
-__all__ = ["NAMES", "Estimate", "Overhead", "estimate", "given", "likely", "total"]
+__all__ = ["NAMES", "Estimate", "Name", "Overhead", "estimate", "given", "likely", "total"]
 
 _GIB = 2**30
 
@@ -30,8 +30,8 @@ class Overhead(NamedTuple):
     source: str
 
 
-# In the order in which they are shown; each is an option of its own.
-NAMES = ("activations", "graphs", "communication", "runtime")
+Name = Literal["activations", "graphs", "communication", "runtime"]
+NAMES: tuple[Name, ...] = get_args(Name)  # in the order in which they are shown; each is an option of its own
 
 _LOGS = "start-up summaries of vLLM in public logs of 2026"
 
@@ -42,15 +42,23 @@ def estimate(
     """The lines of one of `ranks` GPUs with so much memory. Only `names` count: an engine may leave room for the others
     outside of its share. `stated` are sizes that the asker knows better.
     """
-    rules = {
-        "activations": lambda: _activations(memory, experts=model.active_parameters is not None),
-        "graphs": lambda: _graphs(model.parameters),
-        "communication": lambda: _communication(ranks),
-        "runtime": _runtime,
-    }
     own = stated or {}
     counted = [name for name in NAMES if name in names or name in own]
-    return tuple(given(name, own[name]) if name in own else rules[name]() for name in counted)
+    return tuple(given(name, own[name]) if name in own else _estimated(name, model, memory, ranks) for name in counted)
+
+
+def _estimated(name: Name, model: Model, memory: int, ranks: int) -> Overhead:
+    match name:
+        case "activations":
+            return _activations(memory, experts=model.active_parameters is not None)
+        case "graphs":
+            return _graphs(model.parameters)
+        case "communication":
+            return _communication(ranks)
+        case "runtime":
+            return _runtime()
+        case _:
+            assert_never(name)
 
 
 def given(name: str, size: int) -> Overhead:

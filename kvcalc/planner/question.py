@@ -1,7 +1,7 @@
 """What a plan is asked for, and what it chooses among: cards, formats, and ways to spread a replica."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from kvcalc.core.card import Card
 from kvcalc.core.fitting import Fit, MemorySplit
@@ -9,9 +9,11 @@ from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
 from kvcalc.core.weights import WeightBytes, Weights
-from kvcalc.errors import KvcalcError
-from kvcalc.perf.roofline import Attained
+from kvcalc.perf.demand import Found
+from kvcalc.perf.latency import Targets
+from kvcalc.perf.machine import Attained
 from kvcalc.perf.workload import Lengths
+from kvcalc.planner.memo import Memo
 from kvcalc.planner.overheads import NAMES
 from kvcalc.planner.replica import ExactReplica, ReplicaLayout
 
@@ -31,13 +33,16 @@ __all__ = [
 class PlanQuestion(NamedTuple):
     """What is asked for. `users` sequences at once, of up to `context` tokens; with `lengths`, of lengths as they are.
 
-    `rate` are requests a second. `overhead` stands for all lines, `stated` for some. `across`: tp may span machines.
+    `rate` are requests a second, of whose prompts `found` stands in the cache, and `targets` what they are promised.
+    `overhead` stands for all lines, `stated` for some. `across`: tp may span machines.
     """
 
     context: int
     users: int = 1
     lengths: Lengths | None = None
     rate: float | None = None
+    found: Found = Found()
+    targets: Targets | None = None
     most_gpus: int = 64
     dp: int | None = None
     across: bool = False
@@ -111,6 +116,7 @@ class Backend(Protocol):
 
     def replica_memory(self, config: ParallelConfig, card: Card) -> ReplicaMemory: ...
     def share(self, config: ParallelConfig, card: Card) -> Fraction: ...
+    def lacking(self, card: Card, what: Literal["cache", "weights"], name: str) -> str | None: ...
 
 
 class ExactBackend:
@@ -123,29 +129,22 @@ class ExactBackend:
 
     def __init__(self, share: Fraction, shared_prefix: int = 0) -> None:
         self._share, self._prefix = share, shared_prefix
-        self._kept: dict[
-            int, tuple[ParallelConfig, ExactReplica | KvcalcError]
-        ] = {}  # by identity: hashing a model is slow
+        self._replicas = Memo[ExactReplica]()
 
     def replica_memory(self, config: ParallelConfig, card: Card) -> ExactReplica:  # noqa: ARG002 - one signature for all
-        if id(config) not in self._kept:
-            self._kept[id(config)] = config, self._made(config)
-        made = self._kept[id(config)][1]
-        if isinstance(made, KvcalcError):
-            raise made
-        return made
+        return self._replicas.get(config, (), lambda: self._replica(config))
 
-    def _made(self, config: ParallelConfig) -> ExactReplica | KvcalcError:
+    def _replica(self, config: ParallelConfig) -> ExactReplica:
         request = config.precision.request
         made = ExactReplica(config.replica_layout, request.widths, request.encoder_tokens, self._prefix)
-        try:
-            made.needed(1, 1)
-        except KvcalcError as error:  # a format whose blocks the rows do not fill
-            return error
+        made.needed(1, 1)  # raises for a format whose blocks the rows do not fill
         return made
 
     def share(self, config: ParallelConfig, card: Card) -> Fraction:  # noqa: ARG002 - one signature for all
         return self._share
+
+    def lacking(self, card: Card, what: Literal["cache", "weights"], name: str) -> str | None:  # noqa: ARG002 - as above
+        return None
 
 
 def parallel_configs(precision: Precision, replica_layouts: Sequence[ReplicaLayout]) -> list[ParallelConfig]:
@@ -168,24 +167,18 @@ def _asked(config: ParallelConfig) -> int:
     return ExactReplica(config.replica_layout, request.widths, request.encoder_tokens).needed(1, request.context)
 
 
-# Formats of 8 and of 4 bits that a card's matrices must know. Ada (8.9) is the first of NVIDIA's with fp8, Blackwell
-# (10.0) with NVFP4. Other formats are unpacked to 16 bits by kernels, on any card.
-_FP8, _NVFP4 = (8, 9), (10, 0)
-
-
 def unsupported(card: Card, precision: Precision, backend: Backend) -> str | None:
-    """What a card cannot do: an engine, or a format. Of a card without a name nothing is known."""
+    """What an engine cannot do on a card. Of a card without a name nothing is known.
+
+    What a card can multiply is another fact (its rates), and any card can keep any format: without an engine no format
+    is refused, as none is in a size.
+    """
     if not card.name:
         return None
     if backend.vendors and card.vendor and card.vendor not in backend.vendors:
-        return f"{backend.name} does not run on {card.label}, by what was read of it"
-    able = card.capability or (0, 0)
+        return f"{backend.name} is not known to run on {card.label}"
     widths = precision.request.widths
-    for what, name in (("cache", widths.k.name), ("cache", widths.v.name), ("weights", precision.weights_name)):
-        if name.startswith("fp8") and not card.flops8 and able < _FP8:
-            return f"{card.label} has no fp8, in which the {what} {'is' if what == 'cache' else 'are'} asked for"
-        if name == "nvfp4" and able < _NVFP4:
-            return f"{card.label} has no nvfp4, in which the {what} {'is' if what == 'cache' else 'are'} asked for"
-        if name == "bf16" and not card.bf16 and precision.kv != "auto" and what == "cache":
-            return f"{card.label} has no bf16, in which the cache is asked for"
-    return None
+    cached = [name for name in (widths.k.name, widths.v.name) if precision.kv != "auto" or name.startswith("fp8")]
+    whys = [backend.lacking(card, "weights", precision.weights_name)]
+    whys += [backend.lacking(card, "cache", name) for name in cached]
+    return next(filter(None, whys), None)

@@ -12,7 +12,7 @@ from kvcalc.planner.search import Deployment, PlanRow, Search
 
 __all__ = ["Binding", "Change", "Refused", "changed", "fewer", "nearest", "refuse"]
 
-Binding = Literal["weights", "overhead", "kv", "model", "engine", "compute", "bandwidth", "dtype", "unknown"]
+Binding = Literal["weights", "overhead", "kv", "model", "engine", "compute", "bandwidth", "latency", "dtype", "unknown"]
 
 
 class Refused(NamedTuple):

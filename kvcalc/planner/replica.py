@@ -1,11 +1,11 @@
 """One replica's cache as its GPUs hold it, worked out once for each way to spread a model and shared by all cards."""
 
 from collections import Counter
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from kvcalc.core.fitting import Allocator, Fit, MemorySplit, fill
-from kvcalc.core.formula import Widths, size
-from kvcalc.core.model import Attention, Cache, Indexer, Latent, Model
+from kvcalc.core.formula import Widths, kept, size
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Model, Recurrent, Shared
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout, place, rank_tokens
 from kvcalc.core.units import MOST_TOKENS, ceil_div
@@ -144,4 +144,15 @@ class ExactReplica:
 
 
 def _can_be_shared(cache: Cache) -> bool:
-    return isinstance(cache, Latent | Indexer) or (isinstance(cache, Attention) and cache.reach == "full")
+    """Whether sequences with the same prefix can read one copy of it: what a window or a state keeps is its own."""
+    match cache:
+        case Attention():
+            return kept(cache) is None
+        case Latent() | Indexer():
+            return True
+        case Compressed():  # no engine's rule for sharing a prefix of such entries is known
+            return False
+        case Recurrent() | Shared():
+            return False
+        case _:
+            assert_never(cache)

@@ -6,7 +6,7 @@ integer arithmetic: the most sequences that a replica holds, hence the fewest re
 
 from collections.abc import Sequence
 from math import ceil
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.core.card import Card
 from kvcalc.core.fitting import Budget, Fit, kv_budget, split_memory
@@ -14,12 +14,19 @@ from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, ceil_div
 from kvcalc.errors import KvcalcError
-from kvcalc.perf.demand import demand_of, machine_of
+from kvcalc.perf.clock import Clock
+from kvcalc.perf.demand import Demand, Work, demand_of, work_of
 from kvcalc.perf.load import Load, Replica, replicas, serve
-from kvcalc.perf.roofline import Demand
+from kvcalc.perf.machine import machine_of, quantises
+from kvcalc.perf.pace import pace_for, pace_of
+from kvcalc.perf.reads import cache_reads
 from kvcalc.perf.workload import Lengths, safe_batch
+from kvcalc.planner.memo import Memo
 from kvcalc.planner.overheads import Overhead, estimate, given, total
 from kvcalc.planner.question import Backend, Candidate, ParallelConfig, PlanQuestion, Precision, ReplicaMemory
+
+if TYPE_CHECKING:
+    from kvcalc.core.formula import Widths
 
 __all__ = ["Deployment", "PlanRow", "Search"]
 
@@ -83,8 +90,12 @@ class Search:
     def __init__(self, question: PlanQuestion, backend: Backend) -> None:
         self.question, self.backend = question, backend
         self.trouble: dict[tuple[str, str, str], str] = {}  # by card and formats
-        self._lines: dict[tuple[int, bool], tuple[Overhead, ...]] = {}
-        self._demands: dict[int, Demand] = {}
+        self._lines = Memo[tuple[Overhead, ...]]()
+        self._pools: dict[tuple[int, int], int] = {}  # by replica, which its backend keeps alive, and free bytes
+        self._demands: dict[tuple[int, str, bool], Demand] = {}
+        self._work: Work | None = None
+        self._reads: dict[tuple[Widths, Layout], float] = {}
+        self._clocks: dict[tuple[str, int, str, Layout], Clock] = {}
 
     def cheapest(self, candidate: Candidate, configs: Sequence[ParallelConfig]) -> list[Deployment]:
         """Every way, of those in one choice of formats, that needs the fewest of a card; none where it cannot be."""
@@ -115,16 +126,12 @@ class Search:
 
     def lines(self, card: Card, config: ParallelConfig) -> tuple[Overhead, ...]:
         """The overheads of one GPU."""
-        key = card.memory, config.ranks > 1
-        kept = self._lines.get(key)
-        if kept is None:
-            question, facts = self.question, config.precision.request.facts
-            if question.overhead is not None:
-                kept = (given("overhead", question.overhead),)
-            else:
-                kept = estimate(facts, card.memory, config.ranks, names=self.backend.lines, stated=question.stated)
-            self._lines[key] = kept
-        return kept
+        question, facts = self.question, config.precision.request.facts
+        if question.overhead is not None:
+            return (given("overhead", question.overhead),)
+        by = card.memory, config.ranks
+        names, stated = self.backend.lines, question.stated
+        return self._lines.get(facts, by, lambda: estimate(facts, *by, names=names, stated=stated))
 
     def free(self, card: Card, config: ParallelConfig, overhead: int | None = None) -> int:
         """Bytes for the cache on each GPU: with the likely overheads, or with others."""
@@ -143,10 +150,23 @@ class Search:
         if not memory.holds(1, question.context, free):
             return 0
         each, spread = _bytes(memory, question.lengths)
-        max_sequences = (
-            int(safe_batch(free - memory.shared(_mean(question.lengths)), each, spread)) if each else MOST_TOKENS
-        )
+        max_sequences = int(safe_batch(self._pool(memory, free), each, spread)) if each else MOST_TOKENS
         return min(max_sequences, memory.most_sequences or MOST_TOKENS)
+
+    def _pool(self, memory: ReplicaMemory, free: int) -> int:
+        """Bytes for what sequences of the mean length have of their own. Where an engine's pools do not fill together
+        (a null block, equal bytes for each window, slots of states), only those bytes that it can fill.
+        """
+        key = id(memory), free
+        if key not in self._pools:
+            tokens = self._tokens
+            each, pool = memory.each(tokens), free - memory.shared(tokens)
+            if memory.pooled and each and pool > 0:
+                by_bytes = min(pool // each, memory.most_sequences or MOST_TOKENS)
+                if not memory.holds(by_bytes, tokens, free):
+                    pool = each * memory.largest(tokens, free, by_bytes)
+            self._pools[key] = pool
+        return self._pools[key]
 
     def least(self, candidate: Candidate, config: ParallelConfig, most: int) -> int | None:
         """The fewest replicas, up to `most`, that do what is asked. Where their number is fixed, that one or none."""
@@ -165,27 +185,75 @@ class Search:
             if needed is not None and question.rate is not None:
                 carried = replicas(lambda rate: self.load(card, config, free, rate=rate), question.rate, most)
                 needed = None if carried is None else max(needed, carried)
+            elif needed is not None and question.targets is not None:
+                needed = self._quick_enough(card, config, free, needed, most)
         return needed if needed is None or fixed is None else fixed
+
+    def _quick_enough(self, card: Card, config: ParallelConfig, free: int, low: int, high: int) -> int | None:
+        """The fewest of `low` to `high` replicas on which the users meet the targets, or None."""
+
+        def met(dp: int) -> bool:
+            latency = self.load(card, config, free, users=ceil_div(self.question.users, dp)).latency
+            return self.question.targets is None or latency is None or latency.missed(self.question.targets) is None
+
+        if not met(high):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if met(middle) else (middle + 1, high)
+        return high
 
     def load(
         self, card: Card, config: ParallelConfig, free: int, *, rate: float | None = None, users: int | None = None
     ) -> Load:
         """One replica under its part of the load. Raises KvcalcError where a rate of the card is not known."""
-        question, precision = self.question, config.precision
+        question = self.question
         assert question.lengths is not None
         memory, longest = self.backend.replica_memory(config, card), question.context
         each = memory.each if memory.pooled else lambda _: memory.each(longest)
-        machine = machine_of(card, config.layout, eight_bit=precision.weights_name.startswith("fp8"))
-        server = Replica(free - memory.shared(_mean(question.lengths)), each, machine, self._demand(precision))
-        return serve(server, question.lengths, rate=rate, users=users, attained=question.attained)
+        clock, read = self.clock(card, config), self._read(config)
+        if self._work is None:
+            self._work = work_of(clock.demand.flops, question.lengths, question.found)
+        return serve(
+            Replica(self._pool(memory, free), each, clock, self._work, read),
+            question.lengths,
+            rate=rate,
+            users=users,
+            targets=question.targets,
+            found=question.found,
+        )
 
-    def _demand(self, precision: Precision) -> Demand:
-        kept = self._demands.get(precision.whole.bytes)
+    def clock(self, card: Card, config: ParallelConfig) -> Clock:
+        """The clock of one replica. Raises KvcalcError where a rate of the card is not known."""
+        precision, facts = config.precision, config.precision.request.facts
+        name = precision.weights_name or (facts.weights_dtype or facts.dtype).name
+        pace = pace_of(self.backend.name) if self.backend.name else pace_for(name)
+        key = card.name, precision.whole.bytes, name, config.layout
+        kept = self._clocks.get(key)
         if kept is None:
-            assert self.question.lengths is not None
-            request = precision.request
-            kept = demand_of(request.model, self.question.lengths, precision.whole.bytes, request.encoder_tokens)
-            self._demands[precision.whole.bytes] = kept
+            machine = machine_of(card, config.layout, name, pace, self.question.attained)
+            demand = self._demand(precision, name, quantised=quantises(card, name, pace))
+            kept = self._clocks[key] = Clock(machine, demand)
+        return kept
+
+    def _demand(self, precision: Precision, name: str, *, quantised: bool) -> Demand:
+        key = precision.whole.bytes, name, quantised
+        kept = self._demands.get(key)
+        if kept is None:
+            request, weights = precision.request, precision.whole.bytes
+            kept = self._demands[key] = demand_of(
+                request.model, weights, name, encoder_tokens=request.encoder_tokens, quantised=quantised
+            )
+        return kept
+
+    def _read(self, config: ParallelConfig) -> float:
+        """Bytes of the cache that a new token of a mean sequence reads on one GPU, each stage its own part."""
+        request, layout = config.precision.request, config.layout
+        key = request.widths, layout
+        kept = self._reads.get(key)
+        if kept is None:
+            read = sum(term.each * term.seen.at(self._tokens) for term in cache_reads(request, layout))
+            kept = self._reads[key] = read / layout.pp
         return kept
 
     def _found(self, candidate: Candidate, config: ParallelConfig, dp: int) -> Deployment:

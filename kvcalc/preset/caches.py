@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, get_args
+from itertools import chain
+from typing import NamedTuple, assert_never, get_args
 
 from kvcalc.core.model import (
     Attention,
@@ -11,18 +12,18 @@ from kvcalc.core.model import (
     Indexer,
     Latent,
     Layer,
-    Reach,
+    Pattern,
     Recurrent,
     RecurrentKind,
     Shared,
     Stored,
 )
-from kvcalc.errors import Problem, nearest, shown
+from kvcalc.errors import shown
 from kvcalc.preset import notation
 from kvcalc.preset.fields import Reader
 from kvcalc.preset.notation import Names
 
-__all__ = ["KINDS", "RECURRENT_FIELDS", "CacheTable"]
+__all__ = ["KINDS", "RECURRENT_FIELDS", "CacheTable", "span_key"]
 
 # The numbers of each recurrent kind, in the order in which they are written.
 RECURRENT_FIELDS: dict[str, tuple[str, ...]] = {
@@ -36,9 +37,22 @@ RECURRENT_FIELDS: dict[str, tuple[str, ...]] = {
     "rwkv": ("width", "head_dim"),
     "rwkv4": ("width",),
 }
-KINDS = (*get_args(Reach), "latent", "indexer", "compressed", *get_args(RecurrentKind))
+KINDS = (*get_args(Pattern), "latent", "indexer", "compressed", *get_args(RecurrentKind))
 
-_SPAN = {"full": None, "sliding": "window", "chunked": "chunk", "cross": "tokens"}
+
+def span_key(pattern: Pattern) -> str | None:
+    """The key under which a preset has the span of a pattern; None where it has none."""
+    match pattern:
+        case "full":
+            return None
+        case "sliding":
+            return "window"
+        case "chunked":
+            return "chunk"
+        case "cross":
+            return "tokens"
+        case _:
+            assert_never(pattern)
 
 
 class _Use(NamedTuple):
@@ -88,8 +102,8 @@ class CacheTable:
         if kind is None and use.name in KINDS:
             kind = use.name
         if kind not in KINDS:
-            close = nearest(use.name, [*KINDS, *map(str, self._caches.data)], 1)
-            hint = f" (did you mean '{close[0]}'?)" if close and kind is None else ""
+            close = self._top.meant(use.name, chain(KINDS, map(str, self._caches.data)))
+            hint = f" (did you mean '{close}'?)" if close and kind is None else ""
             if kind is None:
                 where = "layers" if use.layers else "draft"
                 self._top.note(f"expected a kind or a name under `caches`, got {shown(use.name)}{hint}", where)
@@ -162,8 +176,7 @@ class _Fields:
     def note(self, text: str, key: str) -> None:
         """Note a fault of a number where it stands: under this cache, or at the top; once."""
         reader = self.reader if key in self.reader.data else self._top
-        if Problem((*reader.path, key), text) not in reader.problems:
-            reader.note(text, key)
+        reader.note_once(text, key)
 
     def own(self, key: str, low: int = 1) -> "_PerLayer":
         """A number that must stand under this cache."""
@@ -210,15 +223,15 @@ def _attention(fields: _Fields) -> _Make:
     heads, kv_heads = fields.inherited("heads"), fields.inherited("kv_heads", 0)
     k_dim, v_dim = fields.inherited("k_dim"), fields.inherited("v_dim", 0)
     rope = fields.optional("rope")
-    span_key = _SPAN[fields.kind]
+    pattern: Pattern = fields.kind  # type: ignore[assignment]  # the table of readers has this function for patterns
+    key = span_key(pattern)
     span = _PerLayer(None)
-    if span_key == "tokens" and fields.reader.data.get("tokens") == "input":
+    if key == "tokens" and fields.reader.data.get("tokens") == "input":
         fields.reader.get("tokens")
-    elif span_key is not None:
-        span = fields.own(span_key)
+    elif key is not None:
+        span = fields.own(key)
     if not fields.sound():
         return None
-    reach: Reach = fields.kind  # type: ignore[assignment]  # the table of readers has this function for four kinds
 
     def make(i: int) -> Attention:
         queries, cached = heads(i), kv_heads(i)
@@ -226,7 +239,7 @@ def _attention(fields: _Fields) -> _Make:
             fields.note(f"expected a divisor of the {queries} query heads, got {cached}", "kv_heads")
         if rope > k_dim(i):
             fields.note(f"expected at most k_dim, {k_dim(i)}, got {rope}", "rope")
-        return Attention(reach, queries, cached, k_dim(i), v_dim(i), span(i) if span.value else None, rope)
+        return Attention(pattern, queries, cached, k_dim(i), v_dim(i), span(i) if span.value else None, rope)
 
     return make
 
@@ -262,7 +275,7 @@ def _recurrent(fields: _Fields) -> _Make:
 
 
 _READERS: dict[str, Callable[[_Fields], _Make]] = {
-    **dict.fromkeys(get_args(Reach), _attention),
+    **dict.fromkeys(get_args(Pattern), _attention),
     "latent": _latent,
     "indexer": _indexer,
     "compressed": _compressed,

@@ -4,23 +4,25 @@ Every fault is collected before one DocumentError is raised, so that `models --c
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from kvcalc.core import dtypes
 from kvcalc.core.dtypes import DType
-from kvcalc.core.model import Model
+from kvcalc.core.model import Kept, Model
 from kvcalc.core.units import MOST_BYTES, parse_count
 from kvcalc.errors import KvcalcError, Problem
 from kvcalc.preset import notation
 from kvcalc.preset.caches import CacheTable
+from kvcalc.preset.dimensions import read_dimensions
 from kvcalc.preset.fields import Reader
 from kvcalc.preset.notation import Names
 
-__all__ = ["CONFIDENCE", "KEYS", "model_from_preset", "read_layers"]
+__all__ = ["CONFIDENCE", "KEPT", "KEYS", "model_from_preset", "read_layers"]
 
 KEYS = (
     "name", "id", "family", "base", "model_type", "gguf", "source", "confidence", "note",
-    "dtype", "weights_dtype", "kv_dtype", "state_dtype", "parameters", "active_parameters", "weights_bytes",
+    "dtype", "weights_dtype", "weights_kept", "kv_dtype", "state_dtype",
+    "parameters", "active_parameters", "encoder_parameters", "weights_bytes", "dimensions", "dimensions_source",
     "max_context", "context", "encoder_tokens", "index_heads", "index_topk",
     "heads", "kv_heads", "head_dim", "k_dim", "v_dim", "layers", "count", "draft", "caches",
 )  # fmt: skip
@@ -28,7 +30,11 @@ KEYS = (
 CONFIDENCE = ("config file read", "config excerpt read", "third-party table", "class default", "run configuration",
               "from memory")  # fmt: skip
 
+KEPT: tuple[str, ...] = get_args(Kept)
+
 _LONGEST_NAME = 300  # messages and headings have it; the name of a file can have 255 characters
+
+_TEXTS = ("family", "model_type", "gguf", "source", "note", "dimensions_source")
 
 # Head counts and widths that every cache takes from the top of a preset unless it has its own.
 _TOP_HEADS = ("heads", "kv_heads", "head_dim", "k_dim", "v_dim")
@@ -50,6 +56,7 @@ def model_from_preset(data: Mapping[Any, object], origin: str) -> tuple[Model | 
         top.note(f"expected {len(layers)}, the number of layers described, got {count}", "count")
     if data.get("layers") is None:
         top.missing("the layers of the model, such as `80 full`", "layers")
+    facts["dimensions"] = read_dimensions(top, len(layers))
     built = CacheTable(top, defaults, layers, draft)
     top.close()
     if top.problems or name is None:
@@ -61,15 +68,16 @@ def model_from_preset(data: Mapping[Any, object], origin: str) -> tuple[Model | 
 
 def _facts(top: Reader) -> dict[str, Any]:
     """The fields of Model that are read as they stand."""
-    facts: dict[str, Any] = {key: top.text(key) for key in ("family", "model_type", "gguf", "source", "note")}
+    facts: dict[str, Any] = {key: top.text(key) for key in _TEXTS}
     facts["confidence"] = top.one_of("confidence", CONFIDENCE)
     facts["dtype"] = _dtype(top, "dtype", dtypes.COMPUTE)
     if top.data.get("dtype") is None:
         top.missing(f"one of {', '.join(dtypes.COMPUTE)}", "dtype")
     facts["weights_dtype"] = _dtype(top, "weights_dtype", dtypes.WEIGHTS)
+    facts["weights_kept"] = _kept(top)
     facts["kv_dtype"] = _dtype(top, "kv_dtype", dtypes.KV)
     facts["state_dtype"] = _dtype(top, "state_dtype", dtypes.COMPUTE)
-    for key in ("parameters", "active_parameters"):
+    for key in ("parameters", "active_parameters", "encoder_parameters"):
         facts[key] = _count(top, key)
     facts["weights_bytes"] = top.integer("weights_bytes", 1, MOST_BYTES)
     for key in ("max_context", "context", "encoder_tokens", "index_heads", "index_topk"):
@@ -88,6 +96,15 @@ def _dtype(top: Reader, key: str, among: dict[str, DType]) -> DType | None:
             pass
     top.expected(f"one of {', '.join(among)}", key)
     return None
+
+
+def _kept(top: Reader) -> tuple[str, ...]:
+    words = top.texts("weights_kept")
+    if any(word not in KEPT for word in words):
+        top.expected(f"any of {', '.join(KEPT)}", "weights_kept")
+    elif words and top.data.get("weights_dtype") is None:
+        top.note("expected `weights_dtype` beside it", "weights_kept")
+    return words
 
 
 def _count(top: Reader, key: str) -> int | None:

@@ -98,7 +98,7 @@ def _started(question: CheckQuestion) -> "Launch | None":
     if words[0] == "-":
         raise KvcalcError("-: the text of a command is not read beside a log", "give the command itself behind --")
     if question.engine is None and words[0].startswith("-"):
-        raise KvcalcError("--: expected --engine NAME, whose flags they are", "--engine vllm -- --block-size 64")
+        raise KvcalcError("--: expected --engine NAME, whose flags they are", "--engine NAME -- FLAGS")
     from kvcalc.launch.command import launch
 
     return launch(question.engine, words)

@@ -21,7 +21,8 @@ from kvcalc.queries.options import (
 from kvcalc.queries.source import Source, load_model
 
 if TYPE_CHECKING:
-    from kvcalc.engines.base import Engine, EngineOptions, Question
+    from kvcalc.engines.base import Engine, Question
+    from kvcalc.engines.options import EngineOptions
     from kvcalc.launch.command import Launch
 
 __all__ = ["EngineQuestion", "ask_engine"]

@@ -191,7 +191,10 @@ def exact_size(
 ) -> Size:
     """The size where no engine is asked. Raises KvcalcError for blocks, which only engines have."""
     if engine.block_size is not None:
-        raise KvcalcError("--block-size: the exact size has no blocks", "name the engine that has: --engine vllm")
+        from kvcalc.launch.registry import all_engines
+
+        having = ", ".join(each.name for each in all_engines() if each.block)
+        raise KvcalcError("--block-size: the exact size has no blocks", f"name an engine that has: {having}")
     return measure(request_for(model, workload, form, split, memory.gpu))
 
 

@@ -11,6 +11,7 @@ from kvcalc.core.request import warnings as request_warnings
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import Fraction, ceil_div, format_bytes, many
 from kvcalc.errors import KvcalcError
+from kvcalc.perf.demand import Found
 from kvcalc.perf.workload import Length, Lengths, lengths
 from kvcalc.planner.overheads import NAMES
 from kvcalc.planner.proposal import Proposal, propose
@@ -180,7 +181,7 @@ def _uneven(row: PlanRow, layers: int) -> list[str]:
         return []
     more = ceil_div(weights * pp * ceil_div(layers, pp), layers) - weights
     divides = f"pp {pp} does not divide the model's {layers} layers"
-    return [f"{divides}: its fullest stage holds some {format_bytes(more)} of weights more than counted"]
+    return [f"{divides}: its fullest stage has {format_bytes(more)} more weights than assumed"]
 
 
 def _lengths(question: DeploymentQuestion) -> Lengths | None:
@@ -212,6 +213,7 @@ def _wanted(question: DeploymentQuestion, context: int, sizes: Lengths | None) -
         users=question.users,
         lengths=sizes,
         rate=question.rate,
+        found=Found(tokens=question.shared_prefix),
         most_gpus=question.max_gpus,
         dp=question.split.dp,
         across=question.across_machines,

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kvcalc.commands.start import Start
-from kvcalc.core.dtypes import DType
 from kvcalc.core.units import Fraction
 from kvcalc.planner.overheads import total
 from kvcalc.planner.search import PlanRow
@@ -49,7 +48,7 @@ def starts_of(answer: PlanAnswer) -> Starts:
 def _of_named(answer: PlanAnswer, name: str, row: PlanRow) -> Mapping[str, StartCommand]:
     from kvcalc.launch.write import commands_for
 
-    written = commands_for(_start(answer, row)).get(name)  # a library such as transformers is no server to start
+    written = commands_for(_start(answer, row)).get(name)  # a library is no server to start
     return {} if written is None else {name: StartCommand(_joined(written), written.servers)}
 
 
@@ -103,7 +102,7 @@ def _start(answer: PlanAnswer, row: PlanRow) -> Start:
         sequences,
         row.layout,
         precision.packed or (None if precision.kv == "auto" else precision.kv),
-        precision.weights.name if isinstance(precision.weights, DType) else None,
+        None if isinstance(precision.weights, int | str) else precision.weights.name,
         row.fit.memory.utilization if stated else None,
         row.card if row.card.name else None,
         None if answer.engine is None else answer.engine.started.version.name,
@@ -123,7 +122,7 @@ def command(answer: PlanAnswer, row: PlanRow) -> str | None:
     precision = row.config.precision
     words += ["--kv-dtype", precision.kv] if precision.kv != "auto" else []
     if precision.weights != "auto":
-        weights = precision.weights.name if isinstance(precision.weights, DType) else precision.weights
+        weights = precision.weights if isinstance(precision.weights, int | str) else precision.weights.name
         words += ["--weights", f"{weights}B" if isinstance(weights, int) else weights]
     stated = question.utilization is not None or (not row.card.name and used != "1")
     words += ["--utilization", used] if stated else []

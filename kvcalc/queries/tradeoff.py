@@ -8,16 +8,15 @@ from kvcalc.core.card import Card
 from kvcalc.core.fitting import MemorySplit, memory_split
 from kvcalc.core.request import Request
 from kvcalc.core.request import warnings as request_warnings
-from kvcalc.core.sharding import Layout
 from kvcalc.core.sizing import Size, measure
 from kvcalc.core.units import Fraction
 from kvcalc.core.weights import Weights, weigh
 from kvcalc.errors import KvcalcError
-from kvcalc.perf.demand import machine_of
+from kvcalc.perf.clock import Clock, clock_of
 from kvcalc.perf.flops import count
 from kvcalc.perf.links import LINKS, Link
-from kvcalc.perf.roofline import Attained
-from kvcalc.perf.tradeoff import Comparison, Rig, compare
+from kvcalc.perf.machine import Attained
+from kvcalc.perf.tradeoff import Comparison, compare
 from kvcalc.queries.options import (
     CacheFormat,
     Memory,
@@ -118,9 +117,9 @@ def answer(question: TradeoffQuestion) -> TradeoffAnswer:
     whole = workload._replace(context=prompt + output)
     request = request_for(model, whole, question.form, split, gpu)
     flops = count(request.model, used, request.encoder_tokens)
-    rig = None if gpu is None else _rig(gpu.card, request, flops.parameters, question)
+    clock = None if gpu is None else _clock(gpu.card, request, flops.parameters, question)
     links = LINKS if question.links is None else tuple(question.links)
-    compared = compare(request, flops, prompt, output, rig, links)
+    compared = compare(request, flops, prompt, output, clock, links)
     size = measure(request)
     memory = None if gpu is None else _memory(size, gpu, question.weights)
     return TradeoffAnswer(compared, size, gpu and gpu.card, memory, tuple(request_warnings(request)))
@@ -156,17 +155,20 @@ def _lengths(question: TradeoffQuestion, context: int) -> tuple[int, int]:
     return prompt, output
 
 
-def _rig(card: Card, request: Request, used: int, question: TradeoffQuestion) -> Rig:
-    """The replica: rates of the card, and the weights that one pass reads."""
-    model, tp = request.facts, request.layout.tp
-    weights = "auto" if question.weights is None else question.weights
+def _clock(card: Card, request: Request, used: int, question: TradeoffQuestion) -> Clock:
+    """The clock of the replica."""
+    model, weights = request.facts, "auto" if question.weights is None else question.weights
     if weights == "none":
         raise KvcalcError("--weights: none leaves nothing to read", "leave it out, or give their size")
-    held = weigh(model, weights).bytes
     stored = (model.weights_dtype or model.dtype) if isinstance(weights, str | int) else weights
-    machine = machine_of(card, Layout(), eight_bit=stored.name.startswith("fp8"))
     own = {"bandwidth": question.bandwidth_share, "compute": question.compute_share}
-    attained = Attained(**{name: share.part / share.of for name, share in own.items() if share is not None})
-    total = max(model.parameters or used, used)
-    touched = max(1, held * used // total)
-    return Rig(tp, int(machine.bandwidth) * tp, int(machine.flops) * tp, held, touched, attained)
+    return clock_of(
+        card,
+        request.layout,
+        request.model,
+        weigh(model, weights).bytes,
+        stored.name,
+        attained=Attained(**{name: share.part / share.of for name, share in own.items() if share is not None}),
+        used=used,
+        encoder_tokens=request.encoder_tokens,
+    )

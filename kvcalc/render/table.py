@@ -4,6 +4,8 @@ No number is ever cut: where the width is short, labels wrap first, then an amou
 all the exact bytes are left out.
 """
 
+import os
+import shutil
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -25,11 +27,11 @@ Form = Literal["inline", "stacked", "short"]
 # Fill and colour of each part of the memory bar. The characters alone tell the parts apart, for NO_COLOR and for those
 # who do not see the colours; the colours are base ones that read on dark and on light.
 _FILLS = {
-    "left by utilization": ("·", "-", ""),
+    "outside utilization": ("·", "-", ""),
     "weights": ("█", "#", "blue"),
     "overhead": ("▓", "%", "magenta"),
     "KV cache asked for": ("▒", "=", "green"),
-    "free": ("░", ".", ""),
+    "headroom": ("░", ".", ""),
 }
 _MOST_BAR = 60
 _GAP = 3  # columns that rich leaves between two cells
@@ -37,6 +39,8 @@ _GAP = 3  # columns that rich leaves between two cells
 
 def console_for(width: int | None = None) -> Console:
     """A console on standard output that changes nothing in our text."""
+    if width is None and not os.environ.get("COLUMNS", "80").strip("0"):  # as which rich would draw nothing
+        width = shutil.get_terminal_size().columns
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
@@ -83,7 +87,7 @@ def _explanation(section: Section) -> Iterator[RenderableType]:
 def _table(section: Section, units: Units, width: int) -> Table:
     columns = [[row[i] for row in section.rows] for i in range(len(section.columns))]
     heads = [section.columns[0] or section.title, *section.columns[1:]]
-    form = _widest_form(heads, columns, units, width)
+    form: Form = _widest_form(heads, columns, units, width) if section.exact else "short"
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=any(section.columns))
     drawn = [_column(cells, units, form) for cells in columns]
     for head, cells, texts in zip(heads, columns, drawn, strict=True):

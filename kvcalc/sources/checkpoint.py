@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kvcalc.core.kinds import encodes
 from kvcalc.core.model import Attention, Layer, Shared
 from kvcalc.preset.mapping import model_from_preset
 from kvcalc.sources import projections
@@ -56,7 +57,7 @@ def _described(layer: Layer) -> Described:
     """Attention beside a state or an index key is as plain as attention alone."""
     attention = [cache for cache in layer if isinstance(cache, Attention)]
     heads = None
-    if len(attention) == 1 and attention[0].reach != "cross":
+    if len(attention) == 1 and not encodes(attention[0]):
         heads = Heads(attention[0].kv_heads, attention[0].k_dim, attention[0].v_dim)
     keeps = any(
         not isinstance(cache, Shared) and not (isinstance(cache, Attention) and not cache.kv_heads) for cache in layer

@@ -5,8 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, assert_never
 
 from kvcalc.core.explain import cache_name
+from kvcalc.core.kinds import encodes
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
-from kvcalc.engines.base import Allocation, Question, stage_caches
+from kvcalc.engines.allocation import Allocation
+from kvcalc.engines.base import Question
+from kvcalc.engines.stages import stage_caches
 from kvcalc.verifying.measuring import Reading
 
 __all__ = ["ComparedLayer", "Comparison", "compare"]
@@ -130,7 +133,7 @@ def _owner(name: str, caches: Layer) -> Cache | None:
 
 def _belongs(name: str, cache: Cache) -> bool:
     match cache:
-        case Attention(reach="cross") if name.startswith("cross."):
+        case Attention() if encodes(cache) and name.startswith("cross."):
             return True
         # Of a layer with two attentions that to its own tokens comes first; Llama 3.2 Vision has the other alone.
         case Attention() | Latent():

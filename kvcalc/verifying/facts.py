@@ -5,9 +5,10 @@ number stands for all layers the first speaks for them: what that does not say s
 """
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import TypeVar, assert_never
 
-from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
+from kvcalc.core.kinds import encodes
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Pattern, Recurrent, Shared
 from kvcalc.errors import KvcalcError
 
 __all__ = [
@@ -59,11 +60,11 @@ def first(model: Model, kept: type[Kept]) -> Kept:
     return found[0]
 
 
-def _reaching(model: Model, *reaches: str) -> Attention:
-    """The first attention cache of one of some reaches, the first of which is preferred."""
-    found = [cache for reach in reaches for cache in _every(model, Attention) if cache.reach == reach]
+def _attending(model: Model, *patterns: Pattern) -> Attention:
+    """The first attention cache of one of some patterns, the first of which is preferred."""
+    found = [cache for pattern in patterns for cache in _every(model, Attention) if cache.pattern == pattern]
     if not found:
-        raise _foreign(model, f"{reaches[0]} attention")
+        raise _foreign(model, f"{patterns[0]} attention")
     return found[0]
 
 
@@ -72,9 +73,9 @@ def _foreign(model: Model, what: str) -> KvcalcError:
     return KvcalcError(f"model_type: expected one without {what}, as the layers are, got {model.model_type}")
 
 
-def _span(model: Model, reach: str) -> int | None:
+def _span(model: Model, pattern: Pattern) -> int | None:
     """The window or chunk of a model, None where it has none."""
-    return next((cache.span for cache in _every(model, Attention) if cache.reach == reach), None)
+    return next((cache.span for cache in _every(model, Attention) if cache.pattern == pattern), None)
 
 
 def _word(layer: Layer) -> str:
@@ -85,9 +86,21 @@ def _word(layer: Layer) -> str:
         return "hybrid" if len(caches) > len(recurrent) else "linear_attention"
     if any(isinstance(cache, Indexer) for cache in caches):
         return "indexed_attention"
-    reaches = {cache.reach for cache in caches if isinstance(cache, Attention)}
-    windowed = [f"{reach}_attention" for reach in ("sliding", "chunked") if reach in reaches]
-    return windowed[0] if windowed else "full_attention" if caches else "mlp"
+    windows = [word for cache in caches if isinstance(cache, Attention) if (word := _window_word(cache))]
+    return windows[0] if windows else "full_attention" if caches else "mlp"
+
+
+def _window_word(cache: Attention) -> str | None:
+    """The word for a layer whose attention forgets."""
+    match cache.pattern:
+        case "sliding":
+            return "sliding_attention"
+        case "chunked":
+            return "chunked_attention"
+        case "full" | "cross":
+            return None
+        case _:
+            assert_never(cache.pattern)
 
 
 def words(model: Model, **renamed: str) -> list[str]:
@@ -105,7 +118,7 @@ def layer_types(**renamed: str) -> Setter:
 
 def heads(model: Model) -> Facts:
     """The heads of full layers, else of the others. The model is as wide as they are, since many classes divide it."""
-    one = _reaching(model, "full", "sliding", "chunked")
+    one = _attending(model, "full", "sliding", "chunked")
     return {
         "hidden_size": one.heads * one.k_dim,
         "num_attention_heads": one.heads,
@@ -116,20 +129,20 @@ def heads(model: Model) -> Facts:
 
 def split_heads(model: Model) -> Facts:
     """MiMo V2: values of another width, and heads of sliding layers (which the class takes to be twice as many)."""
-    full, sliding = _reaching(model, "full"), _reaching(model, "sliding")
+    full, sliding = _attending(model, "full"), _attending(model, "sliding")
     return {"v_head_dim": full.v_dim, "swa_num_key_value_heads": sliding.kv_heads}
 
 
 def multi_query(model: Model) -> Facts:
     """GPT BigCode and old Falcon: one head for all queries, or as many as these; new Falcon: groups."""
-    one = _reaching(model, "full")
+    one = _attending(model, "full")
     grouped = one.kv_heads not in (1, one.heads)
     return {"multi_query": one.kv_heads == 1, "new_decoder_architecture": grouped, "num_kv_heads": one.kv_heads}
 
 
 def inner_heads(model: Model) -> Facts:
     """DBRX, with the two published numbers for which its class has no default that can be computed."""
-    return {"attn_config": {"kv_n_heads": _reaching(model, "full").kv_heads, "rope_theta": 500000.0, "clip_qkv": 8}}
+    return {"attn_config": {"kv_n_heads": _attending(model, "full").kv_heads, "rope_theta": 500000.0, "clip_qkv": 8}}
 
 
 def heads_per_layer(model: Model) -> Facts:
@@ -163,7 +176,7 @@ def shared_layers(model: Model) -> Facts:
 
 def gemma4_heads(model: Model) -> Facts:
     """Gemma 4: the heads at the top are those of sliding layers."""
-    sliding, full = _reaching(model, "sliding", "full"), _reaching(model, "full")
+    sliding, full = _attending(model, "sliding", "full"), _attending(model, "full")
     own = full.kv_heads != sliding.kv_heads
     return {
         "num_attention_heads": sliding.heads,
@@ -211,7 +224,7 @@ def indexers(model: Model) -> Facts:
 
 def compressed(model: Model) -> Facts:
     """DeepSeek V4: a window in which one vector is key and value, and a ratio for each layer."""
-    one = _reaching(model, "sliding")
+    one = _attending(model, "sliding")
     return {
         "num_attention_heads": one.heads,
         "num_key_value_heads": one.kv_heads,
@@ -226,17 +239,13 @@ def compressed(model: Model) -> Facts:
 
 def cross_layers(model: Model) -> Facts:
     """Llama 3.2 Vision: the layers that look at the image alone."""
-    cross = [
-        i
-        for i, layer in enumerate(model.layers)
-        if any(isinstance(cache, Attention) and cache.reach == "cross" for cache in layer)
-    ]
+    cross = [i for i, layer in enumerate(model.layers) if any(encodes(cache) for cache in layer)]
     return {"cross_attention_layers": cross}
 
 
 def halves(model: Model) -> Facts:
     """A decoder that looks at the output of an encoder just as deep (T5 takes the depth of its cache from there)."""
-    one, cross, count = _reaching(model, "full"), _reaching(model, "cross"), len(model.layers)
+    one, cross, count = _attending(model, "full"), _attending(model, "cross"), len(model.layers)
     named: Facts = {
         "d_model": one.heads * one.k_dim,
         **dict.fromkeys(("decoder_layers", "encoder_layers", "num_decoder_layers", "num_layers"), count),

@@ -1,13 +1,17 @@
 """A start that failed as values for JSON, and as words for people."""
 
+from typing import TYPE_CHECKING
+
 from kvcalc.core.units import format_bytes
 from kvcalc.engines.log_form import Failure
-from kvcalc.views.document import Value
+
+if TYPE_CHECKING:
+    from kvcalc.views.types.check import FailedStart
 
 __all__ = ["failure_values", "failure_words"]
 
 
-def failure_values(failure: Failure, engine: str, run: int) -> dict[str, Value]:
+def failure_values(failure: Failure, engine: str, run: int) -> "FailedStart":
     """Why a start failed, and what would start; bytes are those of one GPU, or of one device."""
     return {
         "line": failure.line,

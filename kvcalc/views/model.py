@@ -1,15 +1,19 @@
 """What is shown of a model: its facts as values, and in one line."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, assert_never
 
-from kvcalc.core.model import Attention, Compressed, Latent, Model, attention_class
+from kvcalc.core.kinds import attends, attention_class
+from kvcalc.core.model import Attention, Compressed, Latent, Model
 from kvcalc.core.units import format_count, many
-from kvcalc.views.document import Value
+
+if TYPE_CHECKING:
+    from kvcalc.views.types.model import ModelFacts
 
 __all__ = ["model_facts", "model_values"]
 
 
-def model_values(model: Model) -> dict[str, Value]:
+def model_values(model: Model) -> "ModelFacts":
     """A model's facts. What differs by layer is null here and stands under kv.layers."""
     attending = _attending(model)
     return {
@@ -43,7 +47,7 @@ def _attending(model: Model) -> list[Attention | Latent | Compressed]:
     return [
         cache
         for cache in model.distinct_caches
-        if isinstance(cache, Latent | Compressed) or (isinstance(cache, Attention) and cache.kv_heads)
+        if attends(cache) and not (isinstance(cache, Attention) and not cache.kv_heads)
     ]
 
 
@@ -55,6 +59,8 @@ def _cached_widths(cache: Attention | Latent | Compressed) -> tuple[int, ...]:
             return (rank + rope,)
         case Compressed(dim=dim):
             return (dim,)
+        case _:
+            assert_never(cache)
 
 
 def _same(values: Iterator[int]) -> int | None:

@@ -15,6 +15,7 @@ from kvcalc.queries.starts import starts_of
 from kvcalc.views.model import model_facts
 from kvcalc.views.plan import cache_name
 from kvcalc.views.report import Bytes, Cell, Count, Part, Report, Section
+from kvcalc.views.words import limited_by
 
 __all__ = ["plan_report"]
 
@@ -61,8 +62,8 @@ def _table(proposal: Proposal, top: int) -> Section:
     several = [len({each[i] for each in formats}) > 1 for i in (0, 1)]
     heads = ["GPUs", "split"]
     heads += [head for head, named in zip(("cache", "weights"), several, strict=True) if named]
-    heads += ["users", "range", "free", "binds"]
-    heads += ["a token"] if any(row.load for row in shown) else ["context"]
+    heads += ["seqs", "range", "headroom", "limit"]
+    heads += ["TPOT"] if any(row.load for row in shown) else ["context"]
     heads += ["an hour"] if any(row.card.price is not None for row in shown) else []
     rows: list[tuple[Cell, ...]] = []
     for row in shown:
@@ -74,10 +75,10 @@ def _table(proposal: Proposal, top: int) -> Section:
             if row.max_sequences_low == row.max_sequences_high or row.max_sequences_low is None
             else f"{row.max_sequences_low:,}-{row.max_sequences_high:,}"
         )
-        cells += [Count(row.max_sequences), spread, f"{100 * row.headroom:.0f} %", row.binding]
-        if "a token" in heads:
+        cells += [Count(row.max_sequences), spread, f"{100 * row.headroom:.0f} %", limited_by(row.binding)]
+        if "TPOT" in heads:
             seconds = None if row.load is None else row.load.seconds_per_token
-            cells.append("" if seconds is None else f"{1000 * seconds:.1f} ms")
+            cells.append("" if seconds is None else f"~{1000 * seconds:.1f} ms")
         else:
             cells.append(Count(row.fit.max_context))
         if "an hour" in heads:  # in whatever money the user's file has
@@ -96,7 +97,10 @@ def _said(proposal: Proposal) -> Iterator[tuple[Cell, ...]]:
         yield what, effect
     refused = sorted(proposal.refused, key=lambda each: (-each.max_sequences, each.card))
     for each in refused[:_MOST_REFUSED]:
-        yield f"not {_number(each)}", f"{each.why} ({each.binding})" if each.binding not in each.why else each.why
+        yield (
+            f"not {_number(each)}",
+            f"{each.why} (limited by {limited_by(each.binding)})" if each.binding not in each.why else each.why,
+        )
     if len(refused) > _MOST_REFUSED:
         yield f"nor {many(len(refused) - _MOST_REFUSED, 'other card')}", "--json says why"
 
@@ -108,13 +112,15 @@ def _number(refused: Refused) -> str:
 def _memory(row: PlanRow) -> tuple[Section, list[Part]]:
     """Where one GPU's memory goes: each overhead with its range."""
     memory = row.fit.memory
-    found = [(f"left by utilization {memory.utilization}", memory.outside or 0, "")] if memory.outside else []
+    found = [(f"outside utilization {memory.utilization}", memory.outside or 0, "")] if memory.outside else []
     found.append(("weights", memory.weights or 0, ""))
     found += [(f"overhead: {line.name}", line.size.likely, _range(line.size)) for line in row.lines]
-    found += [("KV cache asked for", row.fit.kv_asked, ""), ("free", memory.kv_budget - row.fit.kv_asked, "")]
-    found.append(("in all", row.card.memory, ""))
+    found += [("KV cache asked for", row.fit.kv_asked, ""), ("headroom", memory.kv_budget - row.fit.kv_asked, "")]
+    found.append(("total", row.card.memory, ""))
     rows: list[tuple[Cell, ...]] = [(name, Bytes(amount), note) for name, amount, note in found]
-    return Section("memory of one GPU", ("", "", ""), rows), [Part(name, amount) for name, amount, _ in found]
+    return Section("memory of one GPU", ("", "", ""), rows, exact=False), [
+        Part(name, amount) for name, amount, _ in found
+    ]
 
 
 def _range(size: Estimate) -> str:
@@ -141,25 +147,26 @@ def _verdict(proposal: Proposal) -> str:
         miss = nearest(proposal.refused)
         fixed = miss.gpus > question.most_gpus or all(each.fixed for each in proposal.refused)
         limit = "no plan" if fixed else f"no plan within {many(question.most_gpus, 'GPU')}"
-        return f"{limit}: nearest is {_number(miss)}, bound by {miss.binding}: {miss.why}"
+        return f"{limit}: nearest is {_number(miss)}, limited by {limited_by(miss.binding)}: {miss.why}"
     words = f"plan: {_name(best)}, {split_words(best)}" if best.gpus > 1 else f"plan: {_name(best)}"
     if best.max_sequences_low is None or best.max_sequences_low == best.max_sequences_high:
         return words
     low, high = best.max_sequences_low, best.max_sequences_high
-    return f"{words}; room for {low:,} to {high:,} sequences, as the overheads turn out"
+    return f"{words}; fits {low:,} to {high:,} sequences, depending on runtime overhead"
 
 
 def _notes(proposal: Proposal) -> list[str]:
     question, best = proposal.search.question, proposal.best
-    found = [] if best is None else ["users and context: the most that fit"]
+    found = [] if best is None else ["seqs and context: the most concurrent sequences and tokens that fit"]
     if best is not None:
         found.append(f"weights: {best.config.precision.whole.source}")
         if best.card.name:
             found.append(f"memory of {best.card.label}: {MEMORY_SOURCES[best.card.memory_source]}")
         if any(line.size.low < line.size.high for line in best.lines):
-            found.append("overheads are estimates, with what was seen beside them")
+            found.append("overheads are estimates, each with its observed range")
     if question.lengths is not None:
         found.append(question.lengths.words)
         found.append(f"{question.lengths.context:,.0f} tokens of a sequence on average over its time")
-        found.append(f"attained: {question.attained}")
+        if best is not None and best.load is not None:
+            found.append(f"attained: {best.load.clock.machine.words}; {best.load.doubt}")
     return found

@@ -61,7 +61,8 @@ class Section(NamedTuple):
     """Rows of cells. `columns` are their headings; an empty one heads labels.
 
     `keys`: the first column holds names that people copy, so nothing wraps; where the width is short, the columns in
-    `drop` go, the first one first; with `wrap` the last ones are continued below.
+    `drop` go, the first one first; with `wrap` the last ones are continued below. Without `exact` a terminal shows
+    amounts by their units alone: bytes to the last digit belong to the answer, to --explain and to JSON.
     """
 
     title: str
@@ -70,6 +71,7 @@ class Section(NamedTuple):
     keys: bool = False
     drop: tuple[int, ...] = ()
     wrap: bool = False
+    exact: bool = True
 
 
 def without_gauges(section: Section) -> Section:

@@ -1,16 +1,19 @@
 """The default verb's answer in sections: the sizes, the groups of caches, what fits, and the model in one line."""
 
+from typing import assert_never
+
 from kvcalc.core.card import MEMORY_SOURCES
 from kvcalc.core.explain import cache_name, terms
 from kvcalc.core.fitting import Fit
 from kvcalc.core.formula import has_state, recurrent_state
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Model, Recurrent, Shared
-from kvcalc.core.sizing import CacheGroup, Size
+from kvcalc.core.sizing import CacheGroup, Size, Textbook
 from kvcalc.core.units import many
 from kvcalc.library.index import is_path
 from kvcalc.queries.size import SizeAnswer
 from kvcalc.views.model import model_facts
 from kvcalc.views.report import Bytes, Cell, Count, Part, Report, Section
+from kvcalc.views.words import limited_by
 
 __all__ = ["group_rows", "size_report"]
 
@@ -22,7 +25,8 @@ def size_report(answer: SizeAnswer, *, explain: bool) -> Report:
         from kvcalc.views.engine import engine_part
 
         engine = engine_part(answer.reservation, fit)
-    sections = [_sizes(size)]
+    alone = fit is None and engine is None  # what a textbook says teaches once, and is in the way of another answer
+    sections = [_sizes(size, textbook=size.textbook if alone or explain else None)]
     if len(size.groups) > 1 or size.fixed_bytes_per_sequence:
         sections.append(group_rows(size))
     if engine is not None:
@@ -31,8 +35,8 @@ def size_report(answer: SizeAnswer, *, explain: bool) -> Report:
     if fit is not None:
         bar = _memory(fit)
         sections += [
-            Section("memory of one GPU", ("", ""), [(p.name, Bytes(p.amount)) for p in bar]),
-            _limits(fit, size),
+            Section("memory of one GPU", ("", ""), [(p.name, Bytes(p.amount)) for p in bar], exact=explain),
+            _limits(fit, size, exact=explain),
         ]
     if explain:
         said = terms(size, fit) + ([] if engine is None else engine.terms)
@@ -51,9 +55,9 @@ def size_report(answer: SizeAnswer, *, explain: bool) -> Report:
     )
 
 
-def _sizes(size: Size) -> Section:
-    """The two sizes side by side."""
-    request, textbook = size.request, size.textbook
+def _sizes(size: Size, textbook: Textbook | None) -> Section:
+    """The size, and the textbook's beside it."""
+    request = size.request
     context = many(request.context, "token")
     rows: list[tuple[Cell, Cell | None]] = [("per token", Bytes(size.bytes_per_token))]
     if size.slope_below != size.slope_past:  # a slope other than that at the asked context
@@ -126,18 +130,20 @@ def _detail(group: CacheGroup, size: Size) -> str:
             return " + ".join(parts + ([f"convolution in {widths.conv.name}"] if state.columns else []))
         case Shared():
             return "nothing of its own"
+        case _:
+            assert_never(group.cache)
 
 
 def _memory(fit: Fit) -> list[Part]:
-    """Parts that add up to the memory given: where it does not suffice, less than nothing is free."""
+    """Parts that add up to the memory given: where it does not suffice, there is less than no headroom."""
     memory = fit.memory
     rest = memory.kv_budget - fit.kv_asked
-    parts = [Part("KV cache asked for", fit.kv_asked), Part("free", rest)]
+    parts = [Part("KV cache asked for", fit.kv_asked), Part("headroom", rest)]
     if memory.vram is None:
         return [*parts, Part("KV memory given", memory.kv_budget)]
     before = [Part("weights", memory.weights or 0), Part("overhead", memory.overhead or 0)]
     if memory.outside:
-        before.insert(0, Part(f"left by utilization {memory.utilization}", memory.outside))
+        before.insert(0, Part(f"outside utilization {memory.utilization}", memory.outside))
     given = "VRAM given" if memory.card is None else f"memory of {memory.card.label}"
     return [*before, *parts, Part(given, memory.vram)]
 
@@ -148,7 +154,7 @@ def _memory_notes(fit: Fit | None) -> list[str]:
     return [] if card is None else [f"memory of {card.label}: {MEMORY_SOURCES[card.memory_source]}"]
 
 
-def _limits(fit: Fit, size: Size) -> Section:
+def _limits(fit: Fit, size: Size, *, exact: bool) -> Section:
     request = size.request
     rows: list[tuple[Cell, ...]] = [
         ("budget for the cache", Bytes(fit.memory.kv_budget), ""),
@@ -164,11 +170,11 @@ def _limits(fit: Fit, size: Size) -> Section:
         ),
         (f"tokens, in sequences of {request.context:,}", Count(fit.capacity_tokens), ""),
     ]
-    return Section("what fits", ("", "", ""), rows)
+    return Section("what fits", ("", "", ""), rows, exact=exact)
 
 
 def _bound(number: int | None, binding: str) -> str:
-    return "nothing limits it" if number is None else f"bound by {binding}"
+    return "nothing limits it" if number is None else f"limited by {limited_by(binding)}"
 
 
 def _verdict(fit: Fit, size: Size) -> str:
@@ -197,6 +203,7 @@ def _notes(size: Size) -> list[str]:
         found.append(many(request.encoder_tokens, "encoder token"))
     found += [f"the model's facts: {trust}" for trust in _trust(request.facts)]
     origin = request.facts.origin
+    found += [request.facts.named] if request.facts.named else []
     if request.facts.note and (is_path(origin) or origin[:1] == "<"):  # the model was given as a file
         found.append(request.facts.note.rstrip("."))  # what a reader of model files had to assume
     textbook = 0 if size.textbook is None or request.encoder_tokens else size.textbook.bytes_per_sequence

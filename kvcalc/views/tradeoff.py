@@ -1,25 +1,55 @@
 """What a cache buys, as values for JSON and as words for people."""
 
-from kvcalc.core.model import Recurrent, attention_class
+from typing import TYPE_CHECKING
+
+from kvcalc.core.kinds import attention_class
+from kvcalc.core.model import Recurrent
 from kvcalc.core.sharding import Layout
 from kvcalc.core.sizing import Size
 from kvcalc.core.units import Units, format_bytes, format_count, many
-from kvcalc.perf.tradeoff import Comparison, Pair, Prefix, Rig, Times, cache_reads
+from kvcalc.perf.clock import Clock
+from kvcalc.perf.reads import cache_reads
+from kvcalc.perf.tradeoff import Comparison, Pair, Prefix, Times
 from kvcalc.queries.tradeoff import TradeoffAnswer
+from kvcalc.version import __version__
 from kvcalc.views.chart import amount
-from kvcalc.views.document import Value, opening
 from kvcalc.views.model import model_values
 from kvcalc.views.report import Cell, Report, Section
 
+if TYPE_CHECKING:
+    from kvcalc.views.types.tradeoff import (
+        MachineRates,
+        MemoryValues,
+        PairValues,
+        PrefixValues,
+        SecondsValues,
+        TradeoffDocument,
+        TradeoffRequest,
+    )
+
 __all__ = ["answer_facts", "tradeoff_document", "tradeoff_report"]
 
+_NO_RATES: "MachineRates" = {
+    "weights_bytes": None,
+    "weights_bytes_of_one_token": None,
+    "bandwidth_bytes_per_second": None,
+    "flops_per_second": None,
+    "bandwidth_share": None,
+    "compute_share": None,
+    "fixed_seconds": None,
+}
 
-def tradeoff_document(answer: TradeoffAnswer) -> dict[str, Value]:
+
+def tradeoff_document(answer: TradeoffAnswer) -> "TradeoffDocument":
     """The document of `tradeoff`. FLOPs are those of one sequence, seconds those of the whole batch."""
     found, size = answer.comparison, answer.size
-    seconds = None if found.times is None or found.rig is None else _seconds(found.times, found.rig, size)
+    seconds = None if found.times is None or found.clock is None else _seconds(found.times, found.clock, size)
     return {
-        **opening("tradeoff", model_values(found.request.facts), _asked(answer), answer.warnings),
+        "schema": "kvcalc.tradeoff/1",
+        "kvcalc_version": __version__,
+        "model": model_values(found.request.facts),
+        "request": _asked(answer),
+        "warnings": list(answer.warnings),
         "flops": {
             "parameters": found.flops.parameters,
             "per_token_outside_attention": found.flops.linear,
@@ -40,9 +70,9 @@ def tradeoff_document(answer: TradeoffAnswer) -> dict[str, Value]:
     }
 
 
-def _asked(answer: TradeoffAnswer) -> dict[str, Value]:
+def _asked(answer: TradeoffAnswer) -> "TradeoffRequest":
     found, request = answer.comparison, answer.comparison.request
-    values: dict[str, Value] = {
+    return {
         "context": request.context,
         "input": found.prompt,
         "output": found.output,
@@ -53,25 +83,24 @@ def _asked(answer: TradeoffAnswer) -> dict[str, Value]:
         "encoder_tokens": request.encoder_tokens,
         "tp": request.layout.tp,
         "gpu": None if answer.card is None else answer.card.name,
+        **(_NO_RATES if found.clock is None else _rates(found.clock)),
     }
-    rates: dict[str, Value] = dict.fromkeys(
-        ("weights_bytes", "weights_bytes_of_one_token", "bandwidth_bytes_per_second", "flops_per_second",
-         "bandwidth_share", "compute_share", "fixed_seconds")
-    )  # fmt: skip
-    if (rig := found.rig) is not None:
-        rates = {
-            "weights_bytes": rig.weights,
-            "weights_bytes_of_one_token": rig.touched,
-            "bandwidth_bytes_per_second": rig.bandwidth,
-            "flops_per_second": rig.flops,
-            "bandwidth_share": rig.attained.bandwidth,
-            "compute_share": rig.attained.compute,
-            "fixed_seconds": rig.attained.fixed_seconds,
-        }
-    return values | rates
 
 
-def _memory(answer: TradeoffAnswer) -> dict[str, Value] | None:
+def _rates(clock: Clock) -> "MachineRates":
+    machine = clock.machine
+    return {
+        "weights_bytes": clock.demand.held,
+        "weights_bytes_of_one_token": round(clock.demand.read(1)),
+        "bandwidth_bytes_per_second": round(machine.peak_bandwidth * machine.gpus),
+        "flops_per_second": round(machine.peak_matrices * machine.gpus),
+        "bandwidth_share": machine.bandwidth_share,
+        "compute_share": machine.compute_share,
+        "fixed_seconds": clock.fixed,
+    }
+
+
+def _memory(answer: TradeoffAnswer) -> "MemoryValues | None":
     memory = answer.memory
     if memory is None or memory.utilization is None:
         return None
@@ -84,22 +113,22 @@ def _memory(answer: TradeoffAnswer) -> dict[str, Value] | None:
     }
 
 
-def _pair(pair: Pair) -> dict[str, Value]:
+def _pair(pair: Pair) -> "PairValues":
     return {"with_cache": pair.with_cache, "without_cache": pair.without_cache, "ratio": pair.ratio}
 
 
-def _seconds(times: Times, rig: Rig, size: Size) -> dict[str, Value]:
+def _seconds(times: Times, clock: Clock, size: Size) -> "SecondsValues":
     per_token = size.bytes_per_token
     return {
         "token": _pair(times.token),
         "generation": _pair(times.generation),
         "ridge_tokens": times.ridge,
         "saves_time": times.saves,
-        "tokens_whose_cache_equals_weights": rig.weights // per_token if per_token else None,
+        "tokens_whose_cache_equals_weights": clock.demand.held // per_token if per_token else None,
     }
 
 
-def _prefix(prefix: Prefix) -> dict[str, Value]:
+def _prefix(prefix: Prefix) -> "PrefixValues":
     return {
         "tokens": prefix.tokens,
         "bytes": prefix.bytes,
@@ -187,7 +216,7 @@ def _verdict(answer: TradeoffAnswer, units: Units) -> str:
     if times is None:
         return buys
     if not times.saves:
-        experts = found.rig is not None and found.rig.touched < found.rig.weights
+        experts = found.clock is not None and found.clock.demand.routed > 0
         time = "time only as far as it reads fewer experts" if experts else "no time"
         return f"{buys} and {time}: {found.last:,} tokens are below the ridge, {times.ridge:,}"
     return f"{buys} and {_times(times.generation.ratio)} less time"
@@ -195,17 +224,17 @@ def _verdict(answer: TradeoffAnswer, units: Units) -> str:
 
 def _notes(answer: TradeoffAnswer, units: Units) -> list[str]:
     found = answer.comparison
-    if found.rig is None or found.times is None:
+    if found.clock is None or found.times is None:
         alone = "no GPU is named, so this is compute and memory, and no time: --gpu NAME adds it"
         return [_lesson(found), _counted(found), alone]
-    notes = [_lesson(found), _counted(found), _ridge(found.times, found.rig, units)]
+    notes = [_lesson(found), _counted(found), _ridge(found.times, found.clock, units)]
     if found.prefix is None:
         notes.append("running the encoder again is not counted, so loading its cache is not weighed up")
     else:
         notes.append(f"loading pays above {_rate(found.prefix.break_even)}")
-    notes.append(f"times are estimates: {found.rig.attained}")
-    if found.rig.gpus > 1:
-        notes.append(f"one link serves all {found.rig.gpus} GPUs, and what these exchange is not counted")
+    notes.append(f"times are estimates: {found.clock.machine.words}; {found.clock.doubt}")
+    if found.clock.machine.gpus > 1:
+        notes.append(f"one link serves all {found.clock.machine.gpus} GPUs")
     return notes
 
 
@@ -229,13 +258,13 @@ def _counted(found: Comparison) -> str:
     return f"compute is {each}2 FLOP for each of the {parameters} parameters {whose}, and attention{bound}"
 
 
-def _ridge(times: Times, rig: Rig, units: Units) -> str:
+def _ridge(times: Times, clock: Clock, units: Units) -> str:
     """Why there may be no time to save. With experts, a pass over more tokens also reads more weights."""
     if not times.ridge:
         return "even one token takes longer to compute than the weights to read, so the cache saves time at any length"
-    weights, tokens = format_bytes(rig.touched, units), many(times.ridge, "token")
+    weights, tokens = format_bytes(round(clock.demand.read(1)), units), many(times.ridge, "token")
     held = f"reading the {weights} of weights that a token needs takes as long as computing {tokens}, at peak rates"
-    if rig.touched < rig.weights:
+    if clock.demand.routed > 0:
         return f"{held}; more tokens read more experts, so that a pass without the cache may take longer before that"
     return f"{held}: up to there, the cache saves no time at batch 1"
 

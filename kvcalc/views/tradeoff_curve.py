@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from kvcalc.perf.tradeoff import Clock, cache_reads
+from kvcalc.perf.reads import cache_reads
+from kvcalc.perf.tradeoff import Generation
 from kvcalc.queries.tradeoff import TradeoffAnswer
 from kvcalc.views.chart import Axis, Limit, Lines, Point, Series
 from kvcalc.views.tradeoff import answer_facts
@@ -19,12 +20,12 @@ _SPAN = 4096  # tokens that a curve shows where no limit is published
 def tradeoff_chart(answer: TradeoffAnswer) -> Lines:
     """What one new token takes over the context, with and without the cache: seconds on a GPU, else FLOPs."""
     found, request = answer.comparison, answer.comparison.request
-    what = "compute" if found.rig is None else "time"
+    what = "compute" if found.clock is None else "time"
     with_cache: Callable[[int], float] = found.flops.token
     without: Callable[[int], float] = found.flops.prompt
-    if found.rig is not None:
-        clock = Clock(found.rig, found.flops, cache_reads(request, request.layout), request.batch)
-        with_cache, without = clock.step, clock.anew
+    if found.clock is not None:
+        going = Generation(found.clock, cache_reads(request, request.layout), request.batch)
+        with_cache, without = going.step, going.anew
     contexts = _contexts(max(found.last, request.facts.max_context or _SPAN))
     on = "" if answer.card is None else f" on {answer_facts(answer)[-1]}"
     about = f"{what} of a new token over the context, with the cache and without: {', '.join(answer_facts(answer)[1:])}"
@@ -36,7 +37,7 @@ def tradeoff_chart(answer: TradeoffAnswer) -> Lines:
         f"{request.facts.name}{on}: what caching buys",
         about,
         Axis("context", "tokens", "log2"),
-        Axis(f"{what} of a new token", "FLOP" if found.rig is None else "s", "log10"),
+        Axis(f"{what} of a new token", "FLOP" if found.clock is None else "s", "log10"),
         (
             Series("without the cache", tuple(Point(t, without(t)) for t in contexts)),
             Series("with the cache", tuple(Point(t, with_cache(t)) for t in contexts)),

@@ -130,3 +130,29 @@ def test_a_file_without_a_card_is_refused(own: str, capsys: pytest.CaptureFixtur
     """--gpu-file alone changes nothing, so it was meant otherwise."""
     assert run(["llama3-8b", "--gpu-file", own]) == 2
     assert "--gpu-file: has no effect without --gpu" in capsys.readouterr().err
+
+
+def test_what_a_card_attains(tmp_path: Path) -> None:
+    """A file states shares of its own; those that it leaves out are the base's."""
+    file = tmp_path / "gpus.yaml"
+    file.write_text("x1:\n  base: b200-sxm\n  tflops_fp4: 8000\n  attained: {flops4: 0.5, latency: 0.00001}\n")
+    ((_, card),) = cards_called("x1", file=str(file))
+    assert card.flops4 == 8_000 * 10**12
+    shares = card.shares
+    assert (shares.flops4, shares.latency, shares.flops16) == (0.5, 0.00001, 0.66)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{flops16: 1.2}", "x1.attained.flops16: expected a number above zero and up to 1, got 1.2"),
+        ("{speed: 0.5}", "x1.attained.speed: expected a known key, got 'speed'"),
+    ],
+)
+def test_shares_that_are_none(line: str, message: str, tmp_path: Path) -> None:
+    """A share is above zero and at most 1."""
+    file = tmp_path / "gpus.yaml"
+    file.write_text(f"x1:\n  base: l4\n  attained: {line}\n")
+    with pytest.raises(KvcalcError) as raised:
+        cards_called("x1", file=str(file))
+    assert message in str(raised.value)

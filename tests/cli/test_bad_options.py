@@ -146,7 +146,7 @@ OPTIONS = [
     *of("--kv-memory", "0GB", "0", "0.4B"),
     *of("--utilization", "0", "0.0", "1.5", "1.0001", "-0.9", "nan", "inf", "90%", "1e-1", "", ".",
         "0,9", "all", DIGITS, "\u0660.\u0669"),
-    *of("--weights", "q4_k_m", "Q5_K_S", hint=("GB",)),
+    *of("--weights", "q4_k_xl", "UD-Q5_K_XL"),
     *of("--weights", "fp61", hint=("fp16",)),
     *of("--weights", "nothing", "2bit"),
     *[

@@ -36,15 +36,17 @@ def test_without_a_gpu(asked: Asked, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_with_a_gpu(asked: Asked) -> None:
-    """The prefix of 8,000 tokens of the planning notes at half of the peak, and what a GPU says of the weights."""
+    """The prefix of 8,000 tokens of the planning notes at half of the peak, 294 ms by its FLOPs and a little more by the
+    clock, since attention is slower in short prompts; and what a GPU says of the weights.
+    """
     found = asked("llama3.1-8b", "--prompt", "8000", "--gpu", "h100", "--compute-share", "0.5", "--link", "nvme,25GB/s")
-    assert round(1000 * found["prefix"]["recompute_seconds"]) == 294
+    assert found["prefix"]["recompute_seconds"] == pytest.approx(0.294, rel=0.03)
     assert [round(1000 * link["load_seconds"]) for link in found["prefix"]["links"]] == [150, 42]
     assert found["seconds"]["ridge_tokens"] == 295
     assert found["seconds"]["saves_time"] is True
     assert found["seconds"]["tokens_whose_cache_equals_weights"] == 122_528
     assert found["request"]["compute_share"] == 0.5
-    assert found["request"]["bandwidth_share"] == 0.8
+    assert found["request"]["bandwidth_share"] == 0.85
 
 
 @pytest.mark.parametrize(
@@ -205,6 +207,9 @@ def test_an_encoders_cache_is_not_weighed_up(asked: Asked, capsys: pytest.Captur
 
 
 def test_experts_below_the_ridge(capsys: pytest.CaptureFixture[str]) -> None:
-    """A pass over 209 tokens reads more experts than one token does: that a cache saves, and it alone."""
+    """A pass over 209 tokens reads more experts than one token does: that a cache saves, and it alone.
+
+    45.1 of 46.7e9 parameters are in experts, so that a token meets 1.6 + 45.1 / 4 = 12.88e9, which are stated as 12.9.
+    """
     assert run(["tradeoff", "mixtral-8x7b", "--gpu", "2xh100", "--input", "200", "--output", "10"]) == 0
-    assert "time only as far as it reads fewer experts: 209 tokens are below the ridge, 295" in capsys.readouterr().out
+    assert "time only as far as it reads fewer experts: 209 tokens are below the ridge, 294" in capsys.readouterr().out

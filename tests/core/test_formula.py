@@ -207,3 +207,30 @@ def test_kinds_of_caches_are_never_equal() -> None:
     """Caches are named tuples, which are equal to any tuple of their values: no two kinds have as many fields."""
     kinds = (*get_args(Stored), Shared)
     assert len({len(kind._fields) for kind in kinds}) == len(kinds) == 6
+
+
+@pytest.mark.parametrize(
+    ("cache", "tokens"),
+    [
+        (FULL, None),  # every token is read again
+        (SLIDING, 4_096),  # Mistral 7B v0.1: nothing older than 4,096 tokens is
+        (CHUNKED, 8_192),  # Llama 4: a chunk and no more
+        (CROSS, 0),  # Whisper: 1,500 frames before the first token of the text
+        (INPUT_CROSS, 0),
+        (LATENT, None),
+        (Indexer(128), None),
+        (CSA, None),
+        (Recurrent("mamba1", inner=8_192, state=16, conv=4), 0),
+        (Shared(FULL), 0),
+    ],
+)
+def test_after_how_many_tokens_a_cache_grows_no_more(cache: Cache, tokens: int | None) -> None:
+    """None where it grows for ever, 0 where it has its size from the first token on."""
+    assert formula.kept(cache) == tokens
+
+
+def test_windows_as_long_as_the_context() -> None:
+    """An engine that forgets nothing keeps a window like full attention; of the rest nothing changes."""
+    assert formula.widened(SLIDING) == FULL
+    assert formula.widened(CHUNKED) == Attention("full", heads=40, kv_heads=8, k_dim=128, v_dim=128)
+    assert [formula.widened(cache) for cache in (FULL, CROSS, LATENT, CSA)] == [FULL, CROSS, LATENT, CSA]

@@ -283,7 +283,7 @@ def test_sglang_logs_its_own_layers_without_the_drafts(capsys: pytest.CaptureFix
 
 
 def test_groups_of_attention_need_the_caches_memory(capsys: pytest.CaptureFixture[str]) -> None:
-    """How such ranks share weights was not read, so that a whole GPU's memory is no answer."""
+    """How such ranks share weights is not known, so that a whole GPU's memory is no answer."""
     for words in (["sglang", "serve", LLAMA, "--tp", "8", "--attn-dp-size", "8", "--mem-fraction-static", "0.8"],
                   ["trtllm-serve", LLAMA, "--tp_size", "8", "--enable_attention_dp"]):  # fmt: skip
         assert run(["--vram", "80GB", "--", *words]) == 2

@@ -114,9 +114,9 @@ def test_whisper_cpp_pads_as_well() -> None:
     """
     tiny = kvcalc.load("whisper-tiny")
     padded = kvcalc.size(tiny, context=512, encoder_tokens=1536, kv_dtype="fp16")
-    assert sorted(group.bytes_per_sequence for group in padded.groups) == [3_145_728, 9_437_184]
+    assert sorted(group.bytes_per_sequence for group in padded.size.groups) == [3_145_728, 9_437_184]
     base = model_with(
         model_type="whisper", heads=8, kv_heads=8, layers="6 full+cross", caches={"cross": {"tokens": 1500}}
     )
     plain = kvcalc.size(base, context=448, kv_dtype="fp16")
-    assert sorted(f"{group.bytes_per_sequence / MIB:.2f}" for group in plain.groups) == ["17.58", "5.25"]
+    assert sorted(f"{group.bytes_per_sequence / MIB:.2f}" for group in plain.size.groups) == ["17.58", "5.25"]

@@ -67,7 +67,7 @@ def test_windows_of_presets_are_kept_or_ignored_by_architecture() -> None:
         model = kvcalc.load(name)
         caches = [cache.of if isinstance(cache, Shared) else cache for cache in model.distinct_caches]
         if name not in WITHOUT_CONVERTER and any(
-            isinstance(c, Attention) and c.reach in ("sliding", "chunked") for c in caches
+            isinstance(c, Attention) and c.pattern in ("sliding", "chunked") for c in caches
         ):
             differences = [d.rule.why for d in reserved(model, "", context=1 << 19, batch=1).differences]
             ignored |= {name} if "window ignored" in differences else set()

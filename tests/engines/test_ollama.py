@@ -10,7 +10,7 @@ from kvcalc.cli.main import run
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 from kvcalc.engines.base import Question, Reservation, reserve
-from kvcalc.engines.ollama.names import preset_of
+from kvcalc.engines.ollama.model_names import preset_of
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.command import launch
 
@@ -215,10 +215,10 @@ def test_a_context_above_the_limit_is_lowered(capsys: pytest.CaptureFixture[str]
         ("llama3-8b --engine ollama@0.12 -- OLLAMA_KV_CACHE_TYPE=q5_0 OLLAMA_FLASH_ATTENTION=1",
          "OLLAMA_KV_CACHE_TYPE: Ollama before 0.30 has no q5_0 cache"),
         ("llama3-8b --engine ollama@0.12 -- OLLAMA_KV_CACHE_TYPE=q8_0", "OLLAMA_KV_CACHE_TYPE: Ollama before 0.30 keeps q8_0"),
-        ("deepseek-v3 --engine ollama@0.12", "ollama: how versions before 0.30 keep latent 512 + 64 was not read"),
+        ("deepseek-v3 --engine ollama@0.12", "ollama: how versions before 0.30 keep latent 512 + 64 is not known"),
         ("jamba-1.5-mini --engine ollama@0.12", "ollama: how versions before 0.30 keep"),
         ("command-r7b --engine ollama@0.12 --context 8k", None),
-        ("laguna-s-2.1 --engine ollama@0.12", "ollama: how versions before 0.30 keep the windows of laguna was not read"),
+        ("laguna-s-2.1 --engine ollama@0.12", "ollama: how versions before 0.30 keep the windows of laguna is not known"),
     ],
 )  # fmt: skip
 def test_what_ollama_does_not_do_is_refused(refused: Refused, argv: str, says: str | None) -> None:

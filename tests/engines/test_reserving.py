@@ -7,18 +7,10 @@ import pytest
 from kvcalc.commands.flags import Flags
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import (
-    Allocation,
-    Charge,
-    Engine,
-    EngineOptions,
-    Question,
-    Reservation,
-    Rule,
-    Step,
-    reserve,
-    stage_caches,
-)
+from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
+from kvcalc.engines.base import Engine, Question, Reservation, reserve
+from kvcalc.engines.options import EngineOptions
+from kvcalc.engines.stages import stage_caches
 from kvcalc.errors import KvcalcError
 from kvcalc.preset.mapping import model_from_preset
 

@@ -27,7 +27,8 @@ GIB = 2**30
         ("nemotron-super-49b", {"tp": 2}, "", 40 * GIB // (80 * 2048), {}),
         ("gemma3n-e4b", {}, "", 40 * GIB // (35 * 2048), {}),
         ("gemma4-e4b", {}, "", 40 * GIB // (7 * 4096 + 28 * 2048), {"swa_tokens": 399_456}),
-        ("qwen3-next-80b", {}, "", 920_754, {"state_slots": 262}),
+        # 262 slots, 5 of them for each running request
+        ("qwen3-next-80b", {}, "", 920_754, {"state_slots": 262, "max_running_requests": 52}),
         ("qwen3-next-80b", {}, "--mamba-ssm-dtype bfloat16", 921_114, {"state_slots": 513}),
     ],
 )  # fmt: skip
@@ -72,6 +73,10 @@ def test_gemma_3_is_sized_as_if_all_layers_were_full() -> None:
         (80 * GIB, 1, "llama3-70b", 830),
         # 24 GiB, tp 1, chunk 4,096: 512 + 6,144 + 128 + 2 x 48 + 8 x 50 = 7,280 of 24,576: 0.704
         (24 * GIB, 1, "llama3-8b", 704),
+        # the same at tp 2 and at tp 4, from which on graphs go up to batches of 512: 512 + 12,288 + 256 + 512 + 464 = 14,032;
+        # 512 + 12,288 + 512 + 1,024 + 464 = 14,800
+        (80 * GIB, 2, "llama3-70b", 829),
+        (80 * GIB, 4, "llama3-70b", 819),
         # a latent takes 1,536 MiB of graphs: 512 + 12,288 + 1,024 + 2 x 512 + 1,536 = 16,384 of 81,920: 0.8
         (80 * GIB, 8, "deepseek-v3", 800),
     ],
@@ -203,10 +208,10 @@ def test_cells_with_drafts_and_formats(preset: str, flags: str, options: dict[st
         ("llama3.1-8b", "--speculative-algorithm EAGLE3 --speculative-draft-model-path x/y", "layers of the draft"),
         ("llama3.1-8b", "--speculative-algorithm DFLASH", "DFLASH"),
         ("gpt-oss-20b", "--disable-radix-cache --max-running-requests 64", "--disable-radix-cache"),
-        ("deepseek-v4-flash", "", "compressed caches"),
+        ("deepseek-v4-flash", "", "sglang's rule for compressed 4:1 is not known"),
     ],
 )
-def test_rules_that_were_not_read_are_refused(preset: str, flags: str, words: str) -> None:
+def test_what_has_no_rule_is_refused(preset: str, flags: str, words: str) -> None:
     """One line that names what kvcalc cannot size."""
     with pytest.raises(KvcalcError) as refused:
         reservation(preset, "sglang", flags)
@@ -217,3 +222,27 @@ def test_the_last_stages_hold_the_layers_that_are_left_over() -> None:
     """61 latents on four stages: 15, 15, 15 and 16 (`get_pp_indices`)."""
     charges = reservation("deepseek-v3", "sglang", pp=4).allocation.charges
     assert [charge.copies for charge in charges] == [15, 15, 15, 16]
+
+
+def test_the_stage_that_holds_most_tells_the_tokens() -> None:
+    """61 latents of 1,152 B on two stages are 30 and 31: 40 GiB hold 40 GiB // (31 x 1,152 B) tokens of all of them."""
+    found = counted("deepseek-v3", "sglang", 40 * GIB, pp=2)
+    assert found.tokens == 40 * GIB // (31 * 1_152) < 40 * GIB // (30 * 1_152)
+
+
+@pytest.mark.parametrize(
+    ("budget", "running"),
+    [
+        # 4,096 tokens of a limit of 131,072 would be 16 requests: at least 2,048 are taken, but no more than half the tokens
+        (4_096 * 131_072, 2_048),
+        (4_095 * 131_072, 2_047),
+        (10 * 131_072, 5),
+        # 1,048,576 tokens: 4,096 requests, and never more
+        (1_048_576 * 131_072, 4_096),
+        (786_432 * 131_072, 3_072),
+        (4_000_000 * 131_072, 4_096),
+    ],
+)
+def test_requests_that_run_at_once(budget: int, running: int) -> None:
+    """`resolve_max_num_reqs`: tokens / length x 512, within 2,048 and 4,096, and half of the tokens at most."""
+    assert counted("llama3.1-8b", "sglang", budget).values["max_running_requests"] == running

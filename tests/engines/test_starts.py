@@ -15,6 +15,8 @@ from kvcalc.core.units import Fraction
 from kvcalc.launch.registry import all_engines
 from kvcalc.launch.write import commands_for
 
+from ..examples import examples
+
 LLAMA = Start("meta-llama/Meta-Llama-3-70B", 8192, 100, Layout(4, 1, 2), "fp8", utilization=Fraction(92, 100))
 
 # By the engines' own help: vLLM 0.33 and SGLang 0.5.23 start all replicas, trtllm-serve and llama-server one.
@@ -112,7 +114,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("engine", FORMATS)
 @settings(
-    max_examples=40,
+    max_examples=examples(40),
     deadline=None,
     derandomize=True,
     database=None,

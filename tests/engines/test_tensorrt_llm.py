@@ -81,11 +81,58 @@ def test_its_share_is_of_what_the_weights_leave(capsys: pytest.CaptureFixture[st
     [
         ("llama3.1-8b", {}, "--use_kv_cache_manager_v2", "byte quotas"),
         ("gemma4-e2b", {"pp": 2}, "", "would keep no cache"),
-        ("qwen3-next-80b", {}, "", "was not read"),
+        ("qwen3-next-80b", {}, "", "tensorrt-llm's rule for deltanet state is not known"),
     ],
 )
-def test_what_was_not_read_is_refused(preset: str, options: dict[str, int], flags: str, words: str) -> None:
+def test_what_has_no_rule_is_refused(preset: str, options: dict[str, int], flags: str, words: str) -> None:
     """One line that names it."""
     with pytest.raises(KvcalcError) as refused:
         reservation(preset, "tensorrt-llm", flags, **options)
     assert words in refused.value.message
+
+
+# Two layers of 2 KV heads of 64 + 64 elements in bf16, 512 B a token each; one of them has a window of 1,024 tokens.
+HALF = {
+    "name": "M-1", "dtype": "bf16", "heads": 4, "kv_heads": 2, "head_dim": 64, "layers": "sliding, full",
+    "caches": {"sliding": {"window": 1024}}, "max_context": 131072,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("context", "blocks", "tokens"),
+    [
+        # up to its length a window is no window: one pool of 1,024 B a token, 256 blocks of 32
+        (1_023, None, 8_192),
+        (1_024, None, 8_192),
+        # past it each kind has half of the bytes, at 512 B a token
+        (1_025, 8_192, 8_192),
+    ],
+)
+def test_a_window_as_long_as_the_context_is_none(context: int, blocks: int | None, tokens: int) -> None:
+    """8 MiB, as one pool and as two."""
+    found = counted(HALF, "tensorrt-llm", 8 * 2**20, context=context)
+    assert (found.tokens, found.values.get("swa_tokens")) == (tokens, blocks)
+
+
+@pytest.mark.parametrize(
+    ("context", "batch", "budget", "fits"),
+    [
+        # one pool: 1,024 tokens of 1,024 B
+        (1_024, 8, 8 * 2**20, True),
+        (1_024, 8, 8 * 2**20 - 1, False),
+        # two: 2,048 tokens of 512 B in the half of the full layer, 1,024 in the other's, which stays half empty
+        (2_048, 4, 8 * 2**20, True),
+        (2_048, 4, 8 * 2**20 - 1, False),
+        (2_048, 5, 8 * 2**20, False),
+    ],
+)
+def test_both_halves_must_hold_their_kind(context: int, batch: int, budget: int, fits: bool) -> None:
+    """Equal bytes for each kind, whatever each needs."""
+    assert reservation(HALF, "tensorrt-llm", context=context, batch=batch).allocation.fits(budget) is fits
+
+
+def test_the_stage_that_holds_most_tells_the_tokens() -> None:
+    """Three layers of 512 B on two stages are one and two: 8 MiB hold 8,192 tokens of two, 16,384 of one."""
+    three = {**HALF, "layers": "3 full"}
+    del three["caches"]
+    assert counted(three, "tensorrt-llm", 8 * 2**20, context=1_024, pp=2).tokens == 8_192

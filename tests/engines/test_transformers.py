@@ -351,7 +351,7 @@ REFUSALS = (
         "cache_implementation: a DynamicCache() without a config cannot hold the mamba1 state"),
     ("deepseek-v4-flash --engine transformers -- cache_implementation=static",
         "cache_implementation: a StaticCache cannot hold the layers of deepseek_v4"),
-    ("gemma3n-e4b --engine transformers@5.5 -- cache_implementation=static", "cache_implementation: what a static cache shares was not read"),
+    ("gemma3n-e4b --engine transformers@5.5 -- cache_implementation=static", "cache_implementation: what a static cache shares is not known"),
 )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kvcalc.core.model import Attention, Model
+from kvcalc.core.model import Attention, Dimensions, Model
 from kvcalc.errors import DocumentError, KvcalcError
 from kvcalc.library import loader
 
@@ -205,6 +205,15 @@ def test_base_keys_are_replaced(mine: Path) -> None:
     write(mine, "child-1", "base: parent-1\nname: Child\nkv_heads: 4\n")
     model = loader.load("child-1")
     assert (model.name, model.source, model.max_context, model.layers) == ("Child", None, 100, (full(4), full(4)))
+
+
+def test_the_source_of_widths_goes_with_them(mine: Path) -> None:
+    """Widths that a preset has from its base keep the source that the base names; its own do not get that source."""
+    write(mine, "parent-1", "dimensions: {hidden: 8}\ndimensions_source: a table\n")
+    write(mine, "child-1", "base: parent-1\n")
+    write(mine, "child-2", "base: parent-1\ndimensions: {hidden: 9}\n")
+    found = [(model.dimensions, model.dimensions_source) for model in map(loader.load, ("child-1", "child-2"))]
+    assert found == [(Dimensions(hidden=8), "a table"), (Dimensions(hidden=9), None)]
 
 
 def test_base_caches_merge_field_by_field(mine: Path) -> None:

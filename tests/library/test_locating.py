@@ -128,6 +128,15 @@ def test_notes_are_well_punctuated(source: str, form: str, capsys: pytest.Captur
     assert [wrong for wrong in ("..", ";;", ".;", ". ;", "; ;", ". .") if wrong in out] == []
 
 
+def test_a_file_type_behind_a_hub_id() -> None:
+    """The model of a repository is sized in the type of file that was asked for, not in 16 bits."""
+    model = loader.load("hf.co/own/model-1:Q4_K_M")
+    assert model.name == "model-1"
+    assert model.weights_dtype is not None
+    assert model.weights_dtype.name == "q4_k_m"
+    assert loader.load("own/model-1").weights_dtype is None
+
+
 def test_a_named_revision_stands_in_the_source() -> None:
     """Which revision was read is told; the main one is told as before, and a preset comes before it."""
     sources = {source: loader.load(source).source for source in ("own/model-1", "own/model-1@v1", SNAPSHOT)}
@@ -162,8 +171,6 @@ NOWHERE = [
     ("bare/model.safetensors", "bare/model.safetensors: expected a config.json beside it", "config.json"),
     ("m/adapter_model.safetensors", "expected a file of the model, such as model.safetensors", "m/"),
     ("m/tokenizer.json", "m/tokenizer.json: model_type: expected", "give m/config.json, or its folder"),
-    ("meta/params.json", "meta/params.json: model_type: expected", "fetch the config.json"),
-    ("meta/", "meta/: expected a folder with a config.json or one GGUF model, got neither", "config.json"),
     ("several/", "got 4 GGUF models",
      "several/a.gguf, several/b.gguf, several/c-00001-of-00002.gguf and 1 more"),
     ("hub/", "got neither", "hub/models--gpt-own/, hub/models--own--copy-1/, hub/models--own--gguf-1/ and 4 more"),
@@ -187,7 +194,6 @@ NOWHERE = [
     (f"{PAGE}/tree/..%2F..%2Fx", "expected the page of a model", "org/name"),
     ("https://huggingface.co/datasets/own/data", "expected the page of a model", "org/name"),
     ("https://huggingface.co/", "expected the page of a model", "org/name"),
-    ("hf.co/own/model-1:Q4_K_M", "expected the page of a model", "org/name"),
     ("https://example.com/config.json", "expected a path, or the address of a model on huggingface.co", "download"),
     ("file:///config.json", "expected a path", "give its path"),
     (f"https://huggingface.co/own/{'a' * 5000}", "expected the page of a model", ""),

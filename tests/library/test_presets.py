@@ -12,7 +12,8 @@ import yaml
 from kvcalc.cli.group import VERBS
 from kvcalc.core import request
 from kvcalc.core.formula import recurrent_state
-from kvcalc.core.model import Attention, Indexer, Kind, Latent, Model, Recurrent, attention_class, kind
+from kvcalc.core.kinds import attention_class, kind
+from kvcalc.core.model import Attention, Indexer, Kind, Latent, Model, Recurrent
 from kvcalc.core.sizing import measure
 from kvcalc.library import loader
 from kvcalc.preset.canonical import canonical_text
@@ -57,6 +58,20 @@ def test_provenance(name: str) -> None:
     """A preset says where its facts were read, how good that is, the model type and the number of parameters."""
     model = loader.load(name)
     assert [key for key in ("source", "confidence", "model_type", "parameters") if not getattr(model, key)] == []
+
+
+@EVERY
+def test_widths_are_read_somewhere(name: str) -> None:
+    """Widths of weights come from the configuration that `source` names, or `dimensions_source` says from where."""
+    model = loader.load(name)
+    if model.dimensions is None:
+        assert (model.dimensions_source, model.encoder_parameters) == (None, None)
+        return
+    read = model.confidence in ("config file read", "config excerpt read")
+    said = model.dimensions_source or (model.source if read else "") or ""
+    assert 0 < len(said) < 160
+    assert "from memory" not in said
+    assert not said.startswith(("/", "~"))
 
 
 @EVERY
@@ -118,8 +133,8 @@ def elements(model: Model) -> dict[str, int]:
     found = {"layers": len(model.layers), "unbounded": 0, "windowed": 0, "state": 0}
     for cache in model.caches():
         match cache:
-            case Attention(reach="full" | "sliding" | "chunked" as reach):
-                fate = "unbounded" if reach == "full" else "windowed"
+            case Attention(pattern="full" | "sliding" | "chunked" as pattern):
+                fate = "unbounded" if pattern == "full" else "windowed"
                 found[fate] += cache.kv_heads * (cache.k_dim + cache.v_dim)
             case Latent():
                 found["unbounded"] += cache.rank + cache.rope

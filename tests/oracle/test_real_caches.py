@@ -10,7 +10,8 @@ from typing import Any, get_args
 import pytest
 
 from kvcalc.cli.main import run
-from kvcalc.core.model import Attention, Kind, Model, Recurrent, RecurrentKind, kind
+from kvcalc.core.kinds import kind
+from kvcalc.core.model import Attention, Kind, Model, Recurrent, RecurrentKind
 from kvcalc.core.request import ask
 from kvcalc.errors import KvcalcError
 from kvcalc.library import loader
@@ -66,7 +67,7 @@ DEFAULTS = sorted(
 
 def contexts(model: Model) -> list[int]:
     """Contexts on both sides of each window and chunk. A prefill of one token less is compared too."""
-    spans = {each.span for each in model.distinct_caches if isinstance(each, Attention) and each.reach != "cross"}
+    spans = {each.span for each in model.distinct_caches if isinstance(each, Attention) and each.pattern != "cross"}
     return sorted({SHORT, *(span + more for span in spans if span for more in (0, 2))})
 
 

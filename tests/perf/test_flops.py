@@ -35,13 +35,13 @@ def flops(*layers: Layer, index: tuple[int, int] | None = None, encoder_tokens: 
         ([(FULL._replace(v_dim=0),)], 1, 16_384),
         ([(FULL._replace(kv_heads=0),)], 1_000, 0),
         # a window of 100, and a chunk of 100, in which the 301st token is alone and the 400th sees all
-        ([(FULL._replace(reach="sliding", span=100),)], 99, 99 * 16_384),
-        ([(FULL._replace(reach="sliding", span=100),)], 5_000, 100 * 16_384),
-        ([(FULL._replace(reach="chunked", span=100),)], 301, 16_384),
-        ([(FULL._replace(reach="chunked", span=100),)], 400, 100 * 16_384),
+        ([(FULL._replace(pattern="sliding", span=100),)], 99, 99 * 16_384),
+        ([(FULL._replace(pattern="sliding", span=100),)], 5_000, 100 * 16_384),
+        ([(FULL._replace(pattern="chunked", span=100),)], 301, 16_384),
+        ([(FULL._replace(pattern="chunked", span=100),)], 400, 100 * 16_384),
         # an encoder of 1,500 tokens, wherever the decoder stands
-        ([(FULL._replace(reach="cross", span=1_500),)], 1, 1_500 * 16_384),
-        ([(FULL._replace(reach="cross", span=1_500),)], 400, 1_500 * 16_384),
+        ([(FULL._replace(pattern="cross", span=1_500),)], 1, 1_500 * 16_384),
+        ([(FULL._replace(pattern="cross", span=1_500),)], 400, 1_500 * 16_384),
         # another layer's cache is looked at too: Hunyuan's pairs compute twice and keep once
         ([(FULL,), (Shared(FULL),)], 10, 2 * 163_840),
         # absorbed: 128 heads, a product with 512 + 64, and 512 added: 2 x 128 x 1,088 = 278,528
@@ -87,7 +87,7 @@ def test_sparse_attention() -> None:
 
 def test_sparse_attention_to_entries() -> None:
     """DeepSeek V4: 64 heads of 128 score an entry for every 4 tokens, and attention looks at 512 beside the window."""
-    window = FULL._replace(reach="sliding", span=128, heads=64, kv_heads=1, k_dim=512, v_dim=0)
+    window = FULL._replace(pattern="sliding", span=128, heads=64, kv_heads=1, k_dim=512, v_dim=0)
     csa = Compressed(ratio=4, dim=512, rope=64, heads=64, overlap=True, indexer=128)
     layer = (window, csa)
     assert flops(layer, index=(64, 512)).token(40_000) == 2 + 128 * 131_072 + 512 * 131_072 + 10_000 * 16_384

@@ -104,7 +104,8 @@ def test_the_last_token_is_never_written() -> None:
     assert sampled([(10, 1)]).context == 10
     # Side by side: (10 + 11 + 12 + 20) / 4, of which naive averages make 15 + 1.
     assert sampled([(10, 3), (20, 1)]).context == 53 / 4
-    assert lengths(Length(10), Length(3)).context == 11
+    by_means = lengths(Length(10), Length(3))
+    assert (by_means.context, by_means.squares) == (11, 100 + 121 + 144)
 
 
 # Open-loop replays with a fixed step, from the planning notes' oracles: seconds a step, duration, mean and p99 tokens.
@@ -138,6 +139,8 @@ def test_dispersion_of_counts() -> None:
     assert dispersion([float(i) for i in range(101)], 1.0) == 0
     # 4 at once in every fourth of 100 windows: mean 1, variance (9 + 3 x 1) / 4 = 3.
     assert dispersion([4.0 * (i // 4) for i in range(100)] + [100.0], 1.0) == pytest.approx(3)
+    # Two full windows are enough to tell from: 3 and 1 arrivals, mean 2, variance 1.
+    assert dispersion([0.0, 0.1, 0.2, 1.0, 2.0], 1.0) == pytest.approx(0.5)
     for few in ([], [1.0], [0.0, 1.5]):
         assert dispersion(few, 1.0) == 1  # nothing to tell from
 
@@ -224,6 +227,8 @@ def test_the_safe_batch() -> None:
     assert safe_batch(1116.5, 10, 5) == pytest.approx(100)
     assert safe_batch(1000, 10, 0) == pytest.approx(100)
     assert safe_batch(0, 10, 5) == safe_batch(-1, 10, 5) == 0
+    # Where all are alike an exactly full pool holds them all, to the last.
+    assert [safe_batch(229_376 * n, 229_376, 0) for n in range(1, 200)] == list(range(1, 200))
     # H100 and Llama 3.1 8B, the planning notes: 444,864 tokens hold 353 of Azure's mean context.
     found = of_sums(SUMS["azure 900 s"])
     assert math.floor(safe_batch(444_864, found.context, 0)) == 353

@@ -9,13 +9,6 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 
 from kvcalc.cli.main import run
-from kvcalc.core import request
-from kvcalc.core.card import Card
-from kvcalc.core.sharding import Layout
-from kvcalc.launch.registry import all_engines
-from kvcalc.library import loader
-from kvcalc.planner import overheads
-from kvcalc.planner.replica import ExactReplica, replica_layout
 from kvcalc.views.document import _OF_A_PLAN
 
 GIB = 2**30
@@ -95,30 +88,6 @@ def test_the_worst_case_is_no_measure_of_a_fleet(context: int, users: int, cli: 
     assert found["best"]["max_batch"] == users
 
 
-def test_a_latent_is_whole_on_every_rank() -> None:
-    """Kimi-K2 at tp 8 keeps 70,272 B a token on each rank; decode context parallelism over 8 holds 8 times as many."""
-    model = loader.load("kimi-k2")
-    widths = request.ask(model).widths
-    whole = ExactReplica(replica_layout(model, Layout(8)), widths, None)
-    assert whole.needed(1, 1) == 61 * 576 * 2 == 70_272
-    # vLLM's log of Kimi-K2-Thinking: 46.80 GiB on each GPU, 715,072 tokens in blocks of 64
-    assert whole.largest(64, 46 * GIB + 80 * GIB // 100) * 64 == 715_072
-    split = ExactReplica(replica_layout(model, Layout(8, dcp=8)), widths, None)
-    assert split.needed(1, 8 * 64) == whole.needed(1, 64)
-    assert 715_136 * 8 == 5_721_088  # the recipe's own sum
-
-
-def test_heads_are_replicated_beyond_their_number() -> None:
-    """Qwen3-235B has 4 KV heads: 192,512 B a token, and at tp 8 385,024 B on all ranks together."""
-    model = loader.load("qwen3-235b-a22b")
-    widths = request.ask(model).widths
-    assert [tp * ExactReplica(replica_layout(model, Layout(tp)), widths, None).needed(1, 1) for tp in (1, 4, 8)] == [
-        192_512,
-        192_512,
-        385_024,
-    ]
-
-
 def test_the_fewest_gpus_come_first(cli: Run) -> None:
     """70B for 100 users of 4,096 tokens: 131.4 GiB of weights and 125 GiB of cache need four of 71.26 GiB and not three.
 
@@ -152,13 +121,71 @@ def test_smaller_formats_are_told_and_not_taken(cli: Run) -> None:
     assert (fp8["gpus"], fp8["words"]) == (3, "fp8 cache: 1 GPU less: 3 x h100-sxm")
 
 
-def test_a_card_without_fp8_is_refused_by_name(cli: Run) -> None:
-    """The A100 has no fp8."""
-    done = cli("plan", "llama3-8b", "--gpu", "a100-80gb", "--kv-dtype", "fp8", "--json")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("qwen3.6-27b", "--gpu", "2xrtx3090", "--weights", "int4", "--kv-dtype", "fp8", "--context", "262144",
+         "--engine", "vllm"),
+        ("llama3.1-8b", "--gpu", "1xa100-80gb-sxm", "--kv-dtype", "fp8", "--context", "32768", "--engine", "vllm"),
+        ("llama3.1-8b", "--gpu", "1xa100-80gb-sxm", "--kv-dtype", "fp8_e5m2", "-c", "32768", "--engine", "sglang"),
+        ("qwen3.6-27b", "--gpu", "2xrtx3090", "--weights", "fp8", "--context", "65536"),
+        ("qwen3.6-27b", "--gpu", "2xrtx3090", "--weights", "fp8", "--context", "65536", "--engine", "vllm"),
+        ("llama3-8b", "--gpu", "1xt4", "--weights", "fp8", "--kv-dtype", "fp8", "--engine", "vllm"),
+        ("llama3-8b", "--gpu", "1xt4", "--weights", "nvfp4", "--kv-dtype", "fp8"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_a_card_cannot_multiply_it_can_store(cli: Run, words: tuple[str, ...]) -> None:
+    """In production on two RTX 3090 (mitchross/talos-argocd-proxmox pull request 1995), run on an A100 by a maintainer
+    (vllm-project/vllm pull request 24577); vLLM documents fp8 weights from capability 7.5 on. A size says the same.
+    """
+    done = cli("plan", *words, "--json")
+    assert done.code == 0
+    assert cli(*words, "--get", "fit.fits").out == "true\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("a100-80gb-sxm", "--engine", "tensorrt-llm", "--kv-dtype", "fp8"), "keeps no fp8 cache on A100 80GB SXM4"),
+        (("a100-80gb-sxm", "--engine", "tensorrt-llm", "--weights", "fp8"), "runs no fp8 weights on A100 80GB SXM4"),
+        (("t4", "--engine", "vllm@0.11.0", "--weights", "fp8"), "runs no fp8 weights on T4"),
+        (("t4", "--engine", "sglang", "--weights", "fp8"), "runs no fp8 weights on T4"),
+        (("t4", "--engine", "vllm", "--kv-dtype", "bf16"), "keeps no bf16 cache on T4"),
+        (("h100", "--engine", "vllm", "--kv-dtype", "nvfp4"), "keeps no nvfp4 cache on H100 SXM5 80GB"),
+        (("mi250x", "--engine", "vllm", "--weights", "fp8"), "runs no fp8 weights on"),
+    ],
+    ids=str,
+)
+def test_an_engine_refuses_a_format_by_name(cli: Run, words: tuple[str, ...], why: str) -> None:
+    """TensorRT-LLM has no FP8 on Ampere (its support matrix); Marlin ran on Ampere first, and on Turing since vLLM's
+    pull request 29901 of December 2025; SGLang takes it from 8.0 on.
+    """
+    done = cli("plan", "llama3-8b", "--gpu", *words, "--json")
     refused = json.loads(done.out)["refused"][0]
     assert (done.code, refused["binding"]) == (1, "dtype")
-    assert "A100" in refused["why"]
-    assert "fp8" in refused["why"]
+    assert why in refused["why"]
+
+
+def test_a_size_says_that_the_engine_does_not_keep_the_format(cli: Run) -> None:
+    """The memory is the same, and the same reason stands beside it as a warning."""
+    words = ("llama3-8b", "--gpu", "a100-80gb-sxm", "--kv-dtype", "fp8", "--engine")
+    assert any(
+        "keeps no fp8 cache" in each for each in json.loads(cli(*words, "tensorrt-llm", "--json").out)["warnings"]
+    )
+    assert not any("no fp8" in each for each in json.loads(cli(*words, "vllm", "--json").out)["warnings"])
+
+
+def test_fp8_weights_are_multiplied_in_what_a_card_has(cli: Run) -> None:
+    """An RTX 3090 has no fp8 units: a prompt takes as long with fp8 weights as with 16-bit ones, and less on an H100."""
+    words = ("--input", "8000", "--output", "1", "--rate", "0.01", "--weights")
+    loads = {
+        (gpu, weights): plan(cli, "llama3-8b", "--gpu", gpu, *words, weights)["best"]["load"]["prefill_seconds"]
+        for gpu in ("1xrtx3090", "1xh100")
+        for weights in ("bf16", "fp8")
+    }
+    assert loads["1xrtx3090", "fp8"] == pytest.approx(loads["1xrtx3090", "bf16"], rel=0.01)
+    assert loads["1xh100", "fp8"] < 0.9 * loads["1xh100", "bf16"]
 
 
 def test_no_plan_exits_1_and_names_what_binds(cli: Run) -> None:
@@ -166,7 +193,7 @@ def test_no_plan_exits_1_and_names_what_binds(cli: Run) -> None:
     done = cli("plan", "llama3.1-405b", "--gpu", "l4", "--max-gpus", "8")
     assert done.code == 1
     assert "no plan within 8 GPUs" in done.out
-    assert "bound by weights" in done.out
+    assert "limited by weights" in done.out
     assert cli("plan", "llama3.1-405b", "--gpu", "l4", "--max-gpus", "8", "-q").out == "null\n"
 
 
@@ -202,35 +229,6 @@ def test_a_shared_prefix_is_held_once(cli: Run) -> None:
     words = ("llama3.1-8b", *P_8B, "--gpu", "1xa10g", *RECIPE)
     alone, shared = (plan(cli, *words, *more)["best"] for more in ((), ("--shared-prefix", "3k")))
     assert (alone["max_batch"], shared["max_batch"]) == (5, (23_731 - 3_072) // 1_024)
-
-
-def test_a_window_shares_nothing() -> None:
-    """Gemma's windows belong to each sequence: a shared prefix saves in the full layers alone.
-
-    Gemma 3 27B: 10 of 62 layers are full with 16 KV heads of 128, 8,192 B a token and layer; windows keep 1,024.
-    """
-    model = loader.load("gemma3-27b")
-    widths = request.ask(model).widths
-    memory = ExactReplica(replica_layout(model, Layout()), widths, None, shared=4_096)
-    assert memory.shared(8_192) == 10 * 8_192 * 4_096
-    assert memory.each(8_192) == 10 * 8_192 * 4_096 + 52 * 8_192 * 1_024
-
-
-H100 = Card("h100-sxm", "H100 SXM5 80GB", 85_018_877_624, (9, 0))
-
-
-def test_overheads_are_the_engines_own() -> None:
-    """The lines of a dense model on several GPUs add up to the range that an engine states for all of them."""
-    model = loader.load("llama3.1-8b")
-    engines = {engine.name: engine for engine in all_engines()}
-    for name in ("vllm", "tensorrt-llm", "sglang"):
-        engine = engines[name]
-        size = overheads.total(overheads.estimate(model, H100.memory, 2, names=engine.overheads))
-        assert engine.overhead is not None
-        low, high = engine.overhead
-        assert abs(size.low - low) < 8
-        assert abs(size.high - high) < 8
-        assert size.low < size.likely < size.high
 
 
 def test_an_overhead_that_is_stated_has_no_range(cli: Run) -> None:
@@ -279,9 +277,9 @@ def test_no_command_for_a_model_that_the_engine_has_not(cli: Run) -> None:
     """What `kvcalc -- COMMAND` would refuse to size is not proposed, but said."""
     best = plan(cli, "deepseek-v4-pro", "--gpu", "b200", "--users", "500")["best"]
     assert best["engine_flags"]["sglang"] is None
-    assert best["engine_lacks"]["sglang"] == "sglang's own pools for compressed caches were not read"
+    assert best["engine_lacks"]["sglang"] == "sglang's rule for compressed 128:1 is not known"
     said = cli("plan", "deepseek-v4-pro", "--gpu", "b200", "--users", "500", "-f", "plain").out
-    assert "sglang\tnone: sglang's own pools" in said
+    assert "sglang\tnone: sglang's rule for compressed 128:1 is not known" in said
 
 
 def test_a_command_has_the_share_of_the_memory_of_its_row(cli: Run) -> None:
@@ -305,10 +303,14 @@ AZURE = ("--input", "1155/4083", "--output", "211/451")
 
 @pytest.mark.parametrize(
     ("card", "fewest", "most"),
-    [("h100", 1, 1), ("a100-80gb", 1, 1), ("l40s", 2, 2), ("l4", 9, 14), ("a10g", 7, 10)],
+    [("h100", 1, 1), ("a100-80gb", 1, 1), ("l40s", 1, 2), ("l4", 9, 14), ("a10g", 6, 10)],
 )
 def test_a_rate_needs_replicas(card: str, fewest: int, most: int, cli: Run) -> None:
-    """The replayed Azure trace at 4.92 requests/s: one L40S, 8 L4 and 6 A10G queue; one H100, one A100, two L40S do not."""
+    """The replayed Azure trace at 4.92 requests/s: 8 L4 queue; one H100, one A100, two L40S do not.
+
+    One L40S and 6 A10G queue too where half of their FLOP/s are attained, as the replay has it (tests/perf has that);
+    58 and 65 % are taken here.
+    """
     one = ("--tp", "1", "--pp", "1")
     found = plan(cli, "llama3.1-8b", *P_8B, *RECIPE, *AZURE, "--rate", "4.92", "--gpu", card, *one)
     assert fewest <= found["best"]["dp"] <= most
@@ -321,7 +323,7 @@ def test_compute_sinks_what_the_cache_would_hold(cli: Run) -> None:
         "plan", "llama3.1-8b", "--input", "2048/7303", "--output", "28/90", "--rate", "6", "--gpu", "1xa100-80gb"
     )
     assert done.code == 1
-    assert "bound by compute" in done.out
+    assert "limited by compute" in done.out
     assert "prompts" in done.out
 
 
@@ -335,7 +337,7 @@ def test_lengths_hold_more_than_the_worst_case(cli: Run) -> None:
 def test_attained_shares_are_printed(cli: Run) -> None:
     """An answer with times says what of the peaks it counts with."""
     done = cli("plan", "llama3.1-8b", *AZURE, "--rate", "2", "--gpu", "h100")
-    assert "attained: 80% of peak bandwidth, 45% of peak FLOP/s, 1 ms beside each step" in done.out
+    assert "attained: 85% of peak bandwidth, 75% of peak FLOP/s, 1.25 ms a step and 3.9 µs a kernel" in done.out
 
 
 def test_a_script_sees_that_there_is_no_plan(cli: Run) -> None:
@@ -372,13 +374,14 @@ def test_a_plan_that_hangs_on_an_estimate_says_so(cli: Run) -> None:
 def test_a_card_computes_in_what_it_has(cli: Run) -> None:
     """A T4 has no bf16: its cache is fp16, as large, unless bf16 is asked for by name."""
     assert plan(cli, "llama3-8b", "--gpu", "t4")["best"]["kv_dtype"] == "fp16"
-    assert plan(cli, "llama3-8b", "--gpu", "t4", "--kv-dtype", "bf16")["refused"][0]["binding"] == "dtype"
+    assert plan(cli, "llama3-8b", "--gpu", "t4", "--kv-dtype", "bf16")["best"]["kv_dtype"] == "bf16"
 
 
 def test_an_engine_runs_on_the_cards_of_some_makers(cli: Run) -> None:
     """vLLM is not planned for an Apple chip, and a chip of Apple's gets no command of vLLM."""
     assert (
-        "does not run on" in plan(cli, "llama3-8b", "--gpu", "apple-m3-ultra", "--engine", "vllm")["refused"][0]["why"]
+        "is not known to run on"
+        in plan(cli, "llama3-8b", "--gpu", "apple-m3-ultra", "--engine", "vllm")["refused"][0]["why"]
     )
     assert list(plan(cli, "llama3-8b", "--gpu", "apple-m3-ultra")["best"]["engine_flags"]) == ["llama.cpp"]
 
@@ -454,7 +457,7 @@ def test_stages_that_are_not_equal_are_warned_of(cli: Run) -> None:
     assert found["best"]["weights_bytes_per_gpu"] == 12_827_272_728  # 141.1e9 / 11, rounded up
     more = 14_110_000_000 - 12_827_272_728  # 1,282,727,272 B = 1.195 GiB
     assert said == [
-        f"pp 11 does not divide the model's 80 layers: its fullest stage holds some {more / 2**30:.3f} GiB of weights more than counted"
+        f"pp 11 does not divide the model's 80 layers: its fullest stage has {more / 2**30:.3f} GiB more weights than assumed"
     ]
     even = plan(cli, "llama3-70b", "--users", "100", "--gpu", "l40s", "--pp", "16", "--tp", "1")
     assert not [warning for warning in even["warnings"] if "does not divide" in warning]

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kvcalc.core import dtypes
+from kvcalc.core.model import Dimensions
 from kvcalc.core.units import MOST_BYTES
 from kvcalc.preset.caches import KINDS, RECURRENT_FIELDS
 from kvcalc.preset.fields import MOST_NUMBER
-from kvcalc.preset.mapping import CONFIDENCE, KEYS
+from kvcalc.preset.mapping import CONFIDENCE, KEPT, KEYS
 
 Schema = dict[str, Any]
 
@@ -260,6 +261,10 @@ def properties() -> Schema:
         "note": told("What a careful reader should know.", optional_text),
         "dtype": told("The dtype in which the model computes, and so caches.", dtype(dtypes.COMPUTE)),
         "weights_dtype": told("The dtype of the checkpoint, where it is another.", or_null(dtype(dtypes.WEIGHTS))),
+        "weights_kept": told(
+            "Parts that such a checkpoint keeps in 16 bits, beside tables, routers and norms.",
+            {"anyOf": [{"enum": [*KEPT]}, {"type": "array", "items": {"enum": [*KEPT]}}, {"type": "null"}]},
+        ),
         "kv_dtype": told("Only if the checkpoint declares a quantised KV cache.", or_null(dtype(dtypes.KV))),
         "state_dtype": told(
             "Only if the configuration states the dtype of the recurrent state.", or_null(dtype(dtypes.COMPUTE))
@@ -268,7 +273,17 @@ def properties() -> Schema:
             "All parameters: 70.55B, 124M, or a number.", {"$ref": "#/$defs/count"}, examples=["70.55B"]
         ),
         "active_parameters": told("Parameters used for one token.", {"$ref": "#/$defs/count"}),
+        "encoder_parameters": told(
+            "Parameters of towers for images or sound, which are among all of them.", {"$ref": "#/$defs/count"}
+        ),
         "weights_bytes": told("Measured bytes of the checkpoint's tensors.", or_null(number(1, MOST_BYTES))),
+        "dimensions": told(
+            "Widths of the weights, from which their bytes on each GPU follow.",
+            or_null({"$ref": "#/$defs/dimensions"}),
+        ),
+        "dimensions_source": told(
+            "Where they and encoder_parameters were read, where `source` does not state them.", optional_text
+        ),
         "max_context": told("The model's limit in tokens.", optional_number),
         "context": told("The length used when none is asked for.", optional_number),
         "encoder_tokens": told("The default length on the encoder's side.", optional_number),
@@ -305,6 +320,31 @@ def properties() -> Schema:
     return found
 
 
+def dimensions() -> Schema:
+    """The widths of the weights; which of them go together is left to the loader."""
+    fields = {
+        "hidden": told("The width of the model.", number()),
+        "vocab": told("Rows of the table of embeddings.", or_null(number())),
+        "intermediate": told("Channels of a dense feed-forward layer.", or_null(number())),
+        "gated": told("Its matrices are three and not two; left out, they are.", {"type": ["boolean", "null"]}),
+        "tied": told("The table of embeddings is the output head too.", {"type": ["boolean", "null"]}),
+        "q_lora_rank": told("The rank of queries under latent attention.", or_null(number(0))),
+        "query_gate": told("Attention has a gate as wide as its queries.", {"type": ["boolean", "null"]}),
+        "experts": told("Routed experts of a layer.", or_null(number(0))),
+        "top_k": told("Experts that a token uses.", or_null(number())),
+        "expert_intermediate": told("Channels of one routed expert.", or_null(number())),
+        "expert_hidden": told("Elements that experts read, where they are fewer than hidden.", or_null(number(0))),
+        "shared_intermediate": told("Channels of all shared experts together.", or_null(number(0))),
+        "feed_forward": told(
+            "dense, moe or none for each layer, written like `layers`, where they are not all alike.",
+            {"type": ["string", "null"], "pattern": r"\S", "maxLength": 65536},
+            examples=["3 dense, 58 moe"],
+        ),
+    }
+    assert tuple(fields) == Dimensions._fields
+    return {"type": "object", "additionalProperties": False, "required": ["hidden"], "properties": fields}
+
+
 def schema() -> Schema:
     word = r"(^|[\s(,+])%s($|[\s),+])"
     return {
@@ -325,6 +365,7 @@ def schema() -> Schema:
             "optionalText": or_null(text()),
             "count": count(),
             "layers": LAYERS,
+            "dimensions": dimensions(),
             "kind": told("The kind of cache; may be left out where the name is one.", {"enum": [*KINDS, None]}),
             "cache": {"not": {"type": "null"}, **has("kind", types=("string",))},
             **{kind: entry(kind) for kind in KINDS},

@@ -12,8 +12,9 @@ from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 from kvcalc.core.units import Fraction
 
+from .conftest import TOKENS
+
 MODELS = st.from_type(Model)
-TOKENS = st.integers(1, 20_000)
 BATCHES = st.integers(1, 50)
 MEMORY = st.integers(1, 10**12) | st.integers(1, 10**7)
 REPLICAS = st.integers(1, 8)
@@ -119,7 +120,7 @@ def test_gpus_for_weights_is_the_least_number(model: Model, vram: int, weights: 
 def test_nothing_limits_what_does_not_grow(model: Model, memory: int) -> None:
     """A model that keeps only windows, and no limit, has no longest context where its windows fit."""
     windows = tuple(
-        tuple(cache._replace(reach="sliding", span=9) for cache in layer if isinstance(cache, Attention))
+        tuple(cache._replace(pattern="sliding", span=9) for cache in layer if isinstance(cache, Attention))
         for layer in model.layers
     )
     flat = replace(model, layers=windows, max_context=None)

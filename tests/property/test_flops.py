@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvcalc.core.model import Attention, Compressed, Latent, Layer, Model, Shared
-from kvcalc.perf.flops import Flops, Seen, count
+from kvcalc.perf.entries import Seen
+from kvcalc.perf.flops import Flops, count
 from tests.property.conftest import attentions, compressed, indexers, latents, models, recurrents
 
 SHORT = st.integers(1, 40)

@@ -14,15 +14,18 @@ from kvcalc.core.model import Attention, Compressed, Latent, Model, Recurrent, S
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 
+from .conftest import TOKENS
+
 MODELS = st.from_type(Model)
 WIDTHS = st.from_type(Widths)
 STORED: st.SearchStrategy[Stored] = st.one_of(*map(st.from_type, get_args(Stored)))
-TOKENS = st.integers(1, 20_000)
 RATES = st.lists(st.builds(Rate, st.integers(0, 10**6), st.integers(1, 200)), max_size=6)
 
 
-def windows(reach: Literal["sliding", "chunked"]) -> st.SearchStrategy[Attention]:
-    return st.from_type(Attention).filter(lambda cache: cache.span is not None).map(lambda c: c._replace(reach=reach))
+def windows(pattern: Literal["sliding", "chunked"]) -> st.SearchStrategy[Attention]:
+    return (
+        st.from_type(Attention).filter(lambda cache: cache.span is not None).map(lambda c: c._replace(pattern=pattern))
+    )
 
 
 WINDOWS = windows("sliding") | windows("chunked")
@@ -62,6 +65,16 @@ def test_bytes_grow_with_heads_and_widths(cache: Attention, widths: Widths, toke
     assert [formula.size(c, tokens, widths, None) > before for c in grown] == [True, True, True]
 
 
+@given(STORED, WIDTHS, TOKENS)
+def test_a_cache_grows_until_it_keeps_what_it_keeps(cache: Stored, widths: Widths, tokens: int) -> None:
+    """`kept` says after how many tokens a cache grows no more, and up to there it does; an entry may need 128."""
+    most = formula.kept(cache)
+    if most is None or tokens + 128 <= most:
+        assert formula.size(cache, tokens + 128, widths, None) > formula.size(cache, tokens, widths, None)
+    else:
+        assert formula.size(cache, most + tokens, widths, None) == formula.size(cache, most, widths, None)
+
+
 @given(WINDOWS, WIDTHS, st.integers(0, 10**9))
 def test_windows_are_flat_past_themselves(cache: Attention, widths: Widths, past: int) -> None:
     """A window or chunk holds no more than its own length."""
@@ -75,7 +88,7 @@ def test_windows_equal_full_attention_below_themselves(cache: Attention, widths:
     """Up to its length a window or chunk holds what full attention holds."""
     assert cache.span is not None
     tokens = data.draw(st.integers(1, cache.span))
-    full = cache._replace(reach="full", span=None)
+    full = cache._replace(pattern="full", span=None)
     assert formula.size(cache, tokens, widths, None) == formula.size(full, tokens, widths, None)
 
 

@@ -13,13 +13,14 @@ from kvcalc.core.sizing import measure
 from kvcalc.engines.base import Question, Reservation, reserve
 from kvcalc.engines.llama_cpp.engine import ENGINE
 
+from .conftest import TOKENS
+
 PRESETS = """
     qwen3-8b gemma3-27b gpt-oss-20b gemma3n-e4b gemma4-e2b llama4-scout phi3-mini-4k openelm-270m nemotron-super-49b
     deepseek-v3.2 deepseek-v4-flash minimax-m3 minicpm3-4b kimi-linear-48b qwen3-next-80b jamba-1.5-mini mamba-2.8b
     rwkv6-1.6b lfm2-350m minimax-text-01 t5-small falcon-h1-1.5b glm-5.2
 """.split()  # noqa: SIM905 - one a word
 NAMES = st.sampled_from(PRESETS)
-TOKENS = st.integers(1, 20_000)
 SEQUENCES = st.integers(1, 40)
 BUILDS = st.sampled_from(ENGINE.versions)
 KNOBS = st.fixed_dictionaries(

@@ -13,7 +13,7 @@ from kvcalc.core.sizing import measure
 from kvcalc.engines.base import Question, Reservation, reserve
 from kvcalc.engines.mlx.engine import ENGINE
 
-from .conftest import attentions, latents, models, recurrents
+from .conftest import TOKENS, attentions, latents, models, recurrents
 
 # A type whose layers may have any of these caches; its windows are kept.
 KINDS = ("mamba1", "mamba2", "deltanet", "kda", "shortconv", "rglru")
@@ -35,8 +35,8 @@ def reservation(model: Model, tokens: int, batch: int = 1, **settings: Any) -> R
 
 
 FULL = Attention("full", heads=8, kv_heads=2, k_dim=64, v_dim=64)
-SLIDING = FULL._replace(reach="sliding", span=1024)
-MODELS, TOKENS, CHUNKS = mlx_models(), st.integers(1, 20_000), st.integers(1, 3_000)
+SLIDING = FULL._replace(pattern="sliding", span=1024)
+MODELS, CHUNKS = mlx_models(), st.integers(1, 3_000)
 
 
 @given(MODELS, TOKENS, st.integers(0, 600))

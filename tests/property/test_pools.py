@@ -10,11 +10,14 @@ import kvcalc
 from kvcalc.core.model import Attention, Latent, Layer, Model, Recurrent
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Capacity, Engine, Question, Reservation, reserve
+from kvcalc.engines.allocation import Capacity
+from kvcalc.engines.base import Engine, Question, Reservation, reserve
 from kvcalc.engines.sglang.engine import ENGINE as SGLANG
 from kvcalc.engines.tensorrt_llm.engine import ENGINE as TENSORRT_LLM
 from kvcalc.engines.vllm.engine import ENGINE as VLLM
 from kvcalc.errors import KvcalcError
+
+from .conftest import TOKENS
 
 PRESETS = """
     qwen3-8b gemma3-27b gpt-oss-20b gemma3n-e4b gemma4-31b llama4-scout mistral-7b-v0.1 openelm-270m nemotron-super-49b
@@ -24,7 +27,7 @@ PRESETS = """
 DENSE = ("qwen3-8b", "llama3.1-8b", "llama3-70b", "gpt2", "bloom-7b1", "openelm-270m")
 LATENT = ("deepseek-v3", "kimi-k2.5", "deepseek-v3.2", "glm-5.2", "longcat-flash")
 ENGINES = st.sampled_from([VLLM, SGLANG, TENSORRT_LLM])
-TOKENS, SEQUENCES = st.integers(1, 20_000), st.integers(1, 40)
+SEQUENCES = st.integers(1, 40)
 LAYOUTS = st.sampled_from([{}, {"tp": 2}, {"pp": 2}, {"tp": 4, "dp": 2}, {"pp": 3}])
 BYTES = st.integers(10**9, 10**12)
 

@@ -17,6 +17,8 @@ from hypothesis.strategies import DrawFn
 from kvcalc.errors import DocumentError, Problem
 from kvcalc.library import loader
 
+from ..examples import examples
+
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA: Any = json.loads((ROOT / "presets" / "schema.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -162,7 +164,7 @@ def spoilt(draw: DrawFn) -> dict[str, Any]:
     return data
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(spoilt())
 def test_schema_and_loader_agree(data: dict[str, Any]) -> None:
     """What the schema refuses, the loader refuses; what it accepts, the loader refuses for a reason of the list alone."""

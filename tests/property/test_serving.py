@@ -4,40 +4,44 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvcalc.perf.clock import Clock
+from kvcalc.perf.demand import Demand, Work
+from kvcalc.perf.flops import Flops
+from kvcalc.perf.kernels import Blocks
 from kvcalc.perf.load import Load, Replica, replicas, serve
-from kvcalc.perf.roofline import Demand, Machine
 from kvcalc.perf.workload import Length, Lengths, lengths, sampled
+
+from .machines import machines
 
 GROWN = st.floats(1.0, 10.0)
 PAIRS = st.builds(lambda mean, ratio: Length(mean, mean * ratio), st.integers(1, 100_000), st.floats(1.0, 4.6))
 SAMPLES = st.lists(st.tuples(st.integers(1, 50_000), st.integers(1, 5_000)), min_size=1, max_size=20)
 LENGTHS = st.builds(lengths, PAIRS, PAIRS) | SAMPLES.map(sampled)
 PARTS = st.floats(1e-3, 1.5)  # of what an endless batch would finish
-MACHINES = st.builds(
-    Machine,
-    bandwidth=st.floats(1e11, 1e13),
-    flops=st.floats(1e13, 1e16),
-    link=st.floats(1e10, 1e12),
-    tp=st.sampled_from([1, 2, 8]),
-    pp=st.sampled_from([1, 2, 5]),
-)
+MACHINES = machines(ranks=True)
 
 
 @st.composite
 def replicas_of_models(draw: st.DrawFn) -> Replica:
     """A replica of a model, dense or with experts, whose cache grows, stops growing or never grew."""
-    weights, slope, window = draw(st.floats(1e8, 1e12)), draw(st.integers(1, 10**6)), draw(st.integers(1, 100_000))
+    always, slope, window = draw(st.floats(1e8, 1e12)), draw(st.integers(1, 10**6)), draw(st.integers(1, 100_000))
+    linear = draw(st.floats(1e8, 1e12))
     demand = Demand(
-        weights=weights,
-        touched=weights * draw(st.floats(0.01, 1.0)),
-        token=draw(st.floats(1e8, 1e12)),
-        attention=draw(st.floats(0, 1e11)),
-        prompt=draw(st.floats(1e8, 1e15)),
-        exchanged=draw(st.floats(1e3, 1e8)),
-        variation=draw(st.floats(0, 5)),
+        flops=Flops(round(linear / 2), (), ()),
+        held=0,
+        always=always,
+        routed=draw(st.floats(0, 1e12)),
+        drawn=draw(st.floats(0.01, 1.0)),
+        dense=linear,
+        expert=draw(st.floats(0, 1e12)),
+        exchanged=draw(st.floats(1e3, 1e5)),
+        blocks=Blocks(draw(st.integers(1, 200)), draw(st.integers(0, 2000)), draw(st.floats(0, 1e8)), 0.0),
+        distinct=draw(st.booleans()),
     )
-    state = draw(st.integers(0, 10**8))
-    return Replica(draw(st.integers(0, 10**12)), lambda t: state + slope * min(t, window), draw(MACHINES), demand)
+    work = Work(draw(st.floats(0, 1e11)), draw(st.floats(1, 1e5)), draw(st.floats(0, 1e15)), draw(st.floats(0, 5)))
+    state, read = draw(st.integers(0, 10**8)), draw(st.floats(0, 1e10))
+    clock = Clock(draw(MACHINES), demand)
+    return Replica(draw(st.integers(0, 10**12)), lambda t: state + slope * min(t, window), clock, work, read)
 
 
 REPLICAS = replicas_of_models()
@@ -69,8 +73,9 @@ def test_a_higher_rate_never_helps(replica: Replica, mix: Lengths, part: float, 
 def test_more_bandwidth_never_hurts(replica: Replica, mix: Lengths, part: float, times: float) -> None:
     """A card with more bandwidth never takes longer for a token, nor holds more at once, nor carries less."""
     rate = rate_of(replica, mix, part)
-    machine = replica.machine
-    quick = replica._replace(machine=machine._replace(bandwidth=machine.bandwidth * times))
+    machine = replica.clock.machine
+    quicker = machine._replace(bandwidth=machine.bandwidth * times)
+    quick = replica._replace(clock=replica.clock._replace(machine=quicker))
     before, after = serve(replica, mix, rate=rate), serve(quick, mix, rate=rate)
     assert no_more(after.seconds_per_token, before.seconds_per_token)
     assert no_more(after.concurrency, before.concurrency)

@@ -14,18 +14,19 @@ from kvcalc.core.request import ask
 from kvcalc.core.sharding import Layout
 from kvcalc.core.sizing import Size, measure
 
+from .conftest import TOKENS
+
 MODELS = st.from_type(Model)
 WIDTHS = st.from_type(Widths)
-TOKENS = st.integers(1, 20_000)
 Whole: TypeAlias = Latent | Indexer
 
 
-def per_head(reach: Literal["full", "sliding"]) -> st.SearchStrategy[tuple[Attention, int]]:
+def per_head(pattern: Literal["full", "sliding"]) -> st.SearchStrategy[tuple[Attention, int]]:
     """A cache of K and V, and a tp that divides its query heads and divides its KV heads or is a multiple of them."""
 
     def build(cache: Attention, kv_heads: int, tp: int) -> tuple[Attention, int]:
-        span = None if reach == "full" else cache.span or 7
-        return cache._replace(reach=reach, heads=kv_heads * tp, kv_heads=kv_heads, span=span), tp
+        span = None if pattern == "full" else cache.span or 7
+        return cache._replace(pattern=pattern, heads=kv_heads * tp, kv_heads=kv_heads, span=span), tp
 
     sizes = st.sampled_from([1, 2, 4, 8, 16])
     return st.builds(build, st.from_type(Attention), sizes, sizes)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from kvcalc.cli.main import run
 
+from ..examples import examples
+
 MODELS = """
     llama3-70b gemma3-27b gpt-oss-20b deepseek-v3.2 deepseek-v4-flash qwen3-next-80b jamba-1.5-mini whisper-tiny
     llama4-scout gemma3n-e4b mamba-2.8b openelm-270m minimax-m3 rwkv6-1.6b
@@ -44,7 +46,7 @@ def lists(values: st.SearchStrategy[Any], most: int) -> st.SearchStrategy[list[A
     return st.lists(values, min_size=1, max_size=most, unique=True)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.sampled_from(MODELS), lists(CONTEXTS, 3), lists(BATCHES, 2), lists(DTYPES, 2), lists(st.sampled_from("1234"), 2),
     SPLITS, BUDGETS, ENGINES,

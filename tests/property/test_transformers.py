@@ -13,9 +13,9 @@ from kvcalc.engines.base import Question, Reservation, reserve
 from kvcalc.engines.transformers.engine import ENGINE
 from kvcalc.errors import KvcalcError
 
-from .conftest import attentions, indexers, latents, models, recurrents
+from .conftest import EDGES, attentions, indexers, latents, models, recurrents
 
-TOKENS = st.integers(1, 9_000)
+TOKENS = st.integers(1, 9_000) | EDGES
 MORE = st.integers(0, 9_000)
 VERSIONS = st.sampled_from(ENGINE.versions)
 SEQUENCES = st.integers(1, 5)

@@ -24,8 +24,10 @@ QUESTIONS = {
 
 
 def amounts(document: Any) -> Iterator[tuple[str, int]]:
-    """Every amount of bytes with its path; those of the layers only where there are several groups."""
-    for part in ("kv", "textbook", "fit"):
+    """Every amount of bytes with its path; those of the layers only where there are several groups, and those of the
+    textbook where nothing else is asked.
+    """
+    for part in ("kv", "fit") if document["fit"] else ("kv", "textbook"):
         for key, value in (document[part] or {}).items():
             if "bytes" in key and value and key != "kv_budget_bytes_per_gpu":  # has a test of its own
                 yield f"{part}.{key}", value

@@ -10,6 +10,7 @@ from kvcalc.sources.gguf.families import FAMILIES, NO_CACHE
 from kvcalc.sources.gguf.header import LongArray
 from kvcalc.sources.gguf.model import preset_from_gguf
 
+from ..examples import examples
 from .gguf_models import (
     DSV4,
     EVERYTHING,
@@ -133,7 +134,8 @@ def test_facts_of_the_file():
         file="models/x.gguf", weights_bytes=378_000_000, parameters=596_049_920,
     )  # fmt: skip
     assert list(data) == ["name", "model_type", "gguf", "source", "confidence", "note", "dtype", "parameters",
-                          "weights_bytes", "max_context", "heads", "kv_heads", "head_dim", "layers"]  # fmt: skip
+                          "weights_bytes", "dimensions", "max_context", "heads", "kv_heads", "head_dim",
+                          "layers"]  # fmt: skip
     assert (data["name"], data["model_type"], data["gguf"]) == ("Qwen3 0.6B", "qwen3", "qwen3")
     assert (data["source"], data["confidence"], data["dtype"]) == ("models/x.gguf", "config file read", "fp16")
     assert data["note"] == "GGUF does not say in what the model computes: fp16 is the dtype that llama.cpp caches in."
@@ -181,7 +183,7 @@ VALUES = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.sampled_from(sorted(FAMILIES)), st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5))
 def test_any_values_give_a_preset_that_loads_or_one_line(arch, changes):
     """Whatever the values, either a preset comes out that loads without a problem, or one line that names a key."""

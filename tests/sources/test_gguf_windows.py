@@ -63,7 +63,7 @@ def test_a_window_that_llama_cpp_does_not_take_is_noted(arch, keys, note):
     """The model's window is written though llama.cpp ignores or replaces it, and the note says so."""
     data = preset(arch, 4, HEADS, keys)
     assert note in data["note"]
-    spans = {cache.span for cache in model_of(data).caches() if cache.reach != "full"}
+    spans = {cache.span for cache in model_of(data).caches() if cache.pattern != "full"}
     assert spans == {keys["attention.sliding_window"]}
 
 

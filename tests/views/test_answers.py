@@ -138,15 +138,14 @@ def test_a_base_does_not_lend_its_name() -> None:
         lambda model: kvcalc.size(model, context=4096.5),
         lambda model: kvcalc.size(model, context="128k"),
         lambda model: kvcalc.size(model, batch=True),
-        lambda model: kvcalc.size(model, kv_dtype=None),
         lambda model: kvcalc.size(model, kv_dtype=8),
         lambda model: kvcalc.size(model, kv_heads=1.5),
-        lambda _: kvcalc.size("llama3-70b"),  # type: ignore[arg-type]
+        lambda _: kvcalc.size(70),  # type: ignore[arg-type]
         lambda _: kvcalc.load(None),  # type: ignore[arg-type]
         lambda model: kvcalc.fit(kvcalc.size(model), vram=-1),
         lambda model: kvcalc.fit(kvcalc.size(model), vram=80.5),
     ],
-    ids=["decimals", "text", "flag", "no format", "number as format", "half a head", "name", "nothing", "below zero",
+    ids=["decimals", "text", "flag", "number as format", "half a head", "name", "nothing", "below zero",
          "decimal bytes"],
 )  # fmt: skip
 def test_wrong_types_in_python(mistake) -> None:  # type: ignore[no-untyped-def]

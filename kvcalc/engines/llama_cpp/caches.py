@@ -4,16 +4,18 @@ From the constructors in src/llama-kv-cache*.cpp and src/llama-memory-recurrent.
 """
 
 from functools import cache as remembered
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 from kvcalc.core.dtypes import row_bytes
 from kvcalc.core.explain import cache_name
-from kvcalc.core.formula import recurrent_state
+from kvcalc.core.formula import kept, recurrent_state
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Recurrent, Shared
 from kvcalc.core.units import ceil_div, many
-from kvcalc.engines.base import Charge, Rule, StageCaches, Step
+from kvcalc.engines.allocation import Charge, Rule, Step
+from kvcalc.engines.base import no_rule
 from kvcalc.engines.llama_cpp.archs import EXPANDED, FIXED_WINDOW
 from kvcalc.engines.llama_cpp.context import Context, pad
+from kvcalc.engines.stages import StageCaches
 from kvcalc.errors import KvcalcError
 
 __all__ = ["DRAFT_CONTEXT", "DRAFT_LAYERS", "Kept", "compressed_cells", "keep"]
@@ -89,9 +91,9 @@ class _Stages:
 def keep(each: StageCaches, context: Context, first: Rule = _F16) -> Kept:
     """What is allocated for equal caches. `first` is why they are kept, or kept in f16."""
     match each.cache:
-        case Attention(reach="cross"):
+        case Attention(pattern="cross"):
             return _nothing(each, "computed anew from the encoder's output", _NO_CROSS)
-        case Attention():
+        case Attention(pattern="full" | "sliding" | "chunked"):
             return _attention(each, each.cache, context, first)
         case Latent():
             return _latent(each, each.cache, context, first)
@@ -104,7 +106,7 @@ def keep(each: StageCaches, context: Context, first: Rule = _F16) -> Kept:
         case Shared():
             return _nothing(each, "0 B")
         case _:
-            assert_never(each.cache)
+            raise no_rule("llama.cpp", each.cache)
 
 
 def _charge(each: StageCaches, stages: _Stages, parts: dict[str, int], how: str) -> Charge:
@@ -125,19 +127,19 @@ def _attention(each: StageCaches, cache: Attention, context: Context, first: Rul
     if context.widest is not None and cache.v_dim:
         wide = each.copies * row_bytes(context.v, context.widest)
     stages, needed, cells = _Stages(each.exact), context.tokens * context.sequences, context.cells
-    pool = "base"
-    if cache.span is None:
+    pool, span = "base", kept(cache)
+    if span is None:
         stages.then(first, (k + v) * needed)
     else:
-        stages.then(first, (k + v) * context.sequences * min(context.tokens, cache.span))
+        stages.then(first, (k + v) * context.sequences * min(context.tokens, span))
         if context.span is None:
             stages.then(_WINDOW_IGNORED, (k + v) * needed)
         else:
             pool = "swa"
             each_needs, cells = context.window
             needed = each_needs * context.streams
-            _window(stages, cache.span, context, k + v, needed)
-    if context.whole and cache.span is None:
+            _window(stages, span, context, k + v, needed)
+    if context.whole and span is None:
         needed = context.n_ctx * context.streams
         stages.then(_WHOLE, (k + v) * needed)
     stages.then(_V_WIDEST, (k + wide) * needed)
@@ -206,10 +208,10 @@ def _index(each: StageCaches, cache: Indexer, context: Context, first: Rule) -> 
     if context.index_v:
         v = each.copies * row_bytes(context.v, context.index_v)
         stages.then(_INDEX_V, (k + v) * needed)
-    kept = _all_cells(each, stages, context, k, v)
-    k, v = kept.pools[0][1]
+    found = _all_cells(each, stages, context, k, v)
+    k, v = found.pools[0][1]
     parts = (("index_k_bytes", k), *((("index_v_bytes", v),) if v else ()))
-    return Kept(kept.charge._replace(parts=parts), (("index", (k, v)),))
+    return Kept(found.charge._replace(parts=parts), (("index", (k, v)),))
 
 
 def _compressed(each: StageCaches, cache: Compressed, context: Context) -> Kept:

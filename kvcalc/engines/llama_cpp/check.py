@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kvcalc.engines.base import Question, stage_caches
+from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp.caches import compressed_cells, keep
 from kvcalc.engines.llama_cpp.context import Context, context_of
 from kvcalc.engines.log_form import MIB, Expected, MatchedLine, Printed, StartLog, plain
+from kvcalc.engines.stages import stage_caches
 
 __all__ = ["Pool", "expect", "pools"]
 
@@ -28,8 +29,7 @@ def pools(question: Question, context: Context) -> tuple[list[Pool], Pool | None
     """The caches with keys, and the one with states."""
     found: dict[str, tuple[int, tuple[int, ...]]] = {}
     for each in stage_caches(question):
-        kept = keep(each, context)
-        for name, sizes in kept.pools:
+        for name, sizes in keep(each, context).pools:
             layers, before = found.get(name, (0, (0,) * len(sizes)))
             found[name] = layers + each.copies, tuple(a + b for a, b in zip(before, sizes, strict=True))
     cells = {"swa": context.window[1], **{name: compressed_cells(context, 4)[1] for name in ("csa", "lid")}}

@@ -1,15 +1,16 @@
 """How many cells a llama.cpp context has: the settings of llama_context, after all its rounding.
 
 From llama_context and llama_init_from_model in src/llama-context.cpp and llama_kv_cache_iswa in
-src/llama-kv-cache-iswa.cpp, llama.cpp 0c1e57098; older builds: `_llama_versions`.
+src/llama-kv-cache-iswa.cpp, llama.cpp 0c1e57098; older builds: `versions`.
 """
 
 from typing import NamedTuple
 
 from kvcalc.core.dtypes import KV, DType
-from kvcalc.core.model import Attention, Latent, Model, Recurrent, Shared
+from kvcalc.core.formula import kept
+from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Model, Recurrent, Shared
 from kvcalc.core.units import ceil_div
-from kvcalc.engines.base import Question
+from kvcalc.engines.base import Question, no_rule
 from kvcalc.engines.llama_cpp.archs import APART, FIXED_WINDOW, INDEX_V, NO_FLASH, arch_of, slides
 from kvcalc.engines.llama_cpp.versions import Version
 from kvcalc.errors import KvcalcError
@@ -115,8 +116,8 @@ def pad(number: int, to: int) -> int:
     return ceil_div(number, to) * to
 
 
-def _number(knob: object, default: int) -> int:
-    return knob if isinstance(knob, int) else default
+def _number(setting: object, default: int) -> int:
+    return setting if isinstance(setting, int) else default
 
 
 def _n_ctx(question: Question) -> int:
@@ -167,7 +168,7 @@ def _flash(question: Question, arch: str, v: DType) -> str:
 
 
 def _check_blocks(model: Model, k: DType, v: DType) -> None:
-    """With flash attention a block must not reach from one head into the next."""
+    """With flash attention a block must not extend from one head into the next."""
     if k.block == v.block == 1:
         return
     for cache in model.distinct_caches:
@@ -176,8 +177,10 @@ def _check_blocks(model: Model, k: DType, v: DType) -> None:
                 pass
             case Latent(rank=v_dim):
                 k_dim = cache.rank + cache.rope
-            case _:
+            case Indexer() | Compressed() | Recurrent() | Shared():
                 continue
+            case _:
+                raise no_rule("llama.cpp", cache)
         for flag, dtype, width in (("-ctk", k, k_dim), ("-ctv", v, v_dim)):
             if width % dtype.block:
                 raise KvcalcError(
@@ -188,11 +191,7 @@ def _check_blocks(model: Model, k: DType, v: DType) -> None:
 
 def _span(model: Model, arch: str) -> int | None:
     """The window of the sliding layers: llama.cpp has one for all."""
-    spans = {
-        FIXED_WINDOW.get(arch, cache.span)
-        for cache in model.distinct_caches
-        if isinstance(cache, Attention) and cache.reach in ("sliding", "chunked")
-    }
+    spans = {FIXED_WINDOW.get(arch, span) for span in map(kept, model.distinct_caches) if span}
     if len(spans) > 1:
         listed = ", ".join(f"{span:,}" for span in spans if span)
         raise KvcalcError(f"llama.cpp: {model.name} has windows of {listed} tokens, and a GGUF file only one")

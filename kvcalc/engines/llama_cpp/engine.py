@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from kvcalc.core.model import Attention, Indexer, Latent
-from kvcalc.engines.base import Allocation, Engine, Question, StageCaches, stage_caches
-from kvcalc.engines.deviation import restaged, without_tp
+from kvcalc.core.model import Compressed, Recurrent, Shared
+from kvcalc.engines.allocation import Allocation
+from kvcalc.engines.base import Engine, Question
 from kvcalc.engines.llama_cpp.archs import DRAFTS_CACHED
 from kvcalc.engines.llama_cpp.caches import DRAFT_CONTEXT, DRAFT_LAYERS, Kept, keep
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES, Context, context_of
@@ -13,6 +13,8 @@ from kvcalc.engines.llama_cpp.flags import FLAGS, model_of, options_of, stored
 from kvcalc.engines.llama_cpp.lines import log_lines
 from kvcalc.engines.llama_cpp.start import start
 from kvcalc.engines.llama_cpp.versions import VERSIONS
+from kvcalc.engines.placement import restaged, without_tp
+from kvcalc.engines.stages import StageCaches, stage_caches
 
 __all__ = ["ENGINE", "allocate"]
 
@@ -61,7 +63,7 @@ def _draft_layers(question: Question) -> Iterator[StageCaches]:
     """The attention of a model's draft layers, on the last stage; no question's own size counts them."""
     stage = question.request.layout.pp - 1
     attending = (
-        c for layer in question.request.model.draft for c in layer if isinstance(c, Attention | Latent | Indexer)
+        c for layer in question.request.model.draft for c in layer if not isinstance(c, Compressed | Recurrent | Shared)
     )
     for cache, copies in Counter(attending).items():
         yield StageCaches(stage, cache, cache, copies, 0)
@@ -119,5 +121,6 @@ ENGINE = Engine(
     start=start,
     vendors=("NVIDIA", "AMD", "Apple", "Intel"),
     pooled=False,
-    overheads=("activations", "runtime"),  # its compute buffer and the context; layers are handed on without a library
+    # It has a compute buffer and the context, and hands layers on without a library.
+    uncounted=("graphs", "communication"),
 )

@@ -5,7 +5,8 @@ Sources: `ggml/src/ggml-alloc.c`, `ggml-backend.cpp`, `ggml-cuda.cu` and `ggml-m
 abetlen/llama-cpp-python#1944, ikawrakow/ik_llama.cpp#749, ollama/ollama#6860, #8597.
 """
 
-from kvcalc.engines.base import Question, rank_bytes
+from kvcalc.engines.allocation import rank_bytes
+from kvcalc.engines.base import Question
 from kvcalc.engines.log_form import MIB, Failure, MatchedLine, StartLog, digits, line, plain
 from kvcalc.errors import KvcalcError
 

@@ -9,12 +9,15 @@ from typing import Any
 
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.core.dtypes import KV, dtype_called
-from kvcalc.core.model import Compressed, Latent, Model
+from kvcalc.core.kinds import one_vector
+from kvcalc.core.model import Model
 from kvcalc.core.units import parse_integer
-from kvcalc.engines.base import EngineOptions
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES
-from kvcalc.engines.llama_cpp.names import SWITCHES, WORDS
+from kvcalc.engines.llama_cpp.effects import EFFECTS, partly
+from kvcalc.engines.llama_cpp.flag_names import SWITCHES, WORDS
 from kvcalc.engines.llama_cpp.versions import Version
+from kvcalc.engines.options import EngineOptions
+from kvcalc.engines.uncounted import drafting
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["FLAGS", "model_of", "options_of", "stored"]
@@ -131,6 +134,7 @@ FLAGS = Flags(
     images=_IMAGES,
     wordless=("", *_SERVERS, *_CLIENTS),
     many=frozenset({"--control-vector-layer-range", "--control-vector-scaled", "--lora-scaled"}),
+    effects=EFFECTS,
 )
 
 
@@ -150,14 +154,14 @@ def model_of(program: str, read: FlagValues) -> str | None:  # noqa: ARG001 - on
 
 
 _STORED = re.compile(
-    r"(?:^|[-_.:/])((?:UD-)?(?:I?Q[1-8]_[A-Z0-9_]+|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|B?F16|F32|FP16))(?=$|[-.])",
+    r"(?:^|[-_.:/])((?:UD-)?(?:I?Q[1-8]_[A-Z0-9_]{1,20}|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|B?F16|F32|FP16))(?=$|[-.])",
     re.IGNORECASE,
 )
 _UNPACKED = ("F16", "BF16", "F32", "FP16")
 
 
 def stored(program: str, read: FlagValues, model: Model) -> str | None:  # noqa: ARG001 - one signature for all engines
-    """What a command runs, by its name: a file that packs the weights. None for one that was read, or packs nothing."""
+    """The file that a command names, in words, where it packs the weights; None where its tensors are counted."""
     values = _values(read)
     named = [str(values[key]) for key in ("file", *_NAMING) if values.get(key)]
     found = next((match[1].upper() for name in named if (match := _STORED.search(name))), "")
@@ -198,7 +202,10 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         warnings += ("-fa: expected on, off or auto behind it, without which llama.cpp does not start: on is used",)
     if "override" in values:
         warnings += ("--override-kv: may change the cache, and was not looked at",)
-    return EngineOptions(options, settings | drafts, warnings=warnings)
+    draft = [drafting("-md")] if values.get("draft") else [drafting("--spec-type")] if drafts else []
+    return EngineOptions(
+        options, settings | drafts, warnings=warnings, uncounted=(*partly(read.uncounted, model), *draft)
+    )
 
 
 def _devices(values: Mapping[str, Any]) -> int:
@@ -211,14 +218,14 @@ def _devices(values: Mapping[str, Any]) -> int:
 def _types(values: Mapping[str, Any], model: Model) -> dict[str, object]:
     """-ctk and -ctv. Where one vector is key and value, llama_init_from_model wants the same for both."""
     types = {f"{part}_dtype": values[f"{part}_type"] for part in "kv" if f"{part}_type" in values}
-    one_vector = any(isinstance(cache, Latent | Compressed) for cache in model.distinct_caches)
-    if types and one_vector and len({types.get("k_dtype", "f16"), types.get("v_dtype", "f16")}) > 1:
+    single = any(map(one_vector, model.distinct_caches))
+    if types and single and len({types.get("k_dtype", "f16"), types.get("v_dtype", "f16")}) > 1:
         flag, name = ("-ctv", types["k_dtype"]) if types.get("k_dtype", "f16") != "f16" else ("-ctk", types["v_dtype"])
         raise KvcalcError(
             f"{flag}: one vector serves as key and value in {model.name}, so both have one type",
             f"give {flag} {name} as well",
         )
-    if types and one_vector:
+    if types and single:
         types = {"k_dtype": types.get("k_dtype", "f16"), "v_dtype": types.get("v_dtype", "f16")}
     return types
 

@@ -4,14 +4,18 @@ from typing import Literal, NamedTuple, assert_never
 
 from kvcalc.core.dtypes import FP32, DType, packed_bytes
 from kvcalc.core.explain import cache_name
-from kvcalc.core.formula import recurrent_state
+from kvcalc.core.formula import kept, recurrent_state
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared
+from kvcalc.engines.base import no_rule
 from kvcalc.engines.mlx.flags import Settings
 from kvcalc.engines.mlx.growth import Moment, chunked, grown, rotated
-from kvcalc.engines.mlx.models import EXACT, Family
+from kvcalc.engines.mlx.model_types import EXACT, Family
 from kvcalc.errors import KvcalcError
 
-__all__ = ["CacheRun", "Pair", "pair_of", "state_bytes"]
+__all__ = ["CacheRun", "Growth", "Pair", "growth_of", "pair_of", "state_bytes"]
+
+
+Growth = Literal["whole", "ring", "chunks"]
 
 
 class CacheRun(NamedTuple):
@@ -38,7 +42,7 @@ class Pair(NamedTuple):
 
     elements: tuple[int, int]
     dims: tuple[int, int]
-    grows: Literal["whole", "ring", "chunks"] = "whole"
+    grows: Growth = "whole"
     span: int = 0
     quantises: bool = False
 
@@ -50,6 +54,8 @@ class Pair(NamedTuple):
                 return rotated(at, self.span)
             case "chunks":
                 return chunked(at, self.span)
+            case _:
+                assert_never(self.grows)
 
     def bytes(self, at: Moment, run: CacheRun) -> tuple[int, int]:
         """Bytes of the two arrays. Quantised: bits packed into words, a scale and a bias for each group."""
@@ -61,19 +67,35 @@ class Pair(NamedTuple):
         return k, v
 
 
+def growth_of(cache: Attention) -> Growth:
+    """How the arrays of a layer grow that MLX-LM keeps as what it is. Raises KvcalcError where it has no such cache."""
+    match cache.pattern:
+        case "full":
+            return "whole"
+        case "sliding":
+            return "ring"
+        case "chunked":
+            return "chunks"
+        case "cross":
+            raise _missing(cache)
+        case _:
+            raise no_rule("mlx", cache, EXACT)
+
+
+def _missing(cache: Cache) -> KvcalcError:
+    return KvcalcError(f"model_type: MLX-LM has no {cache_name(cache)}", EXACT)
+
+
 def pair_of(cache: Cache, run: CacheRun) -> Pair | None:
     """The two arrays of a cache; None for layers that reuse those of others."""
     family, use = run.family, run.settings
     quantises = use.kv_bits is not None and not family.packed
     match cache:
-        case Attention(reach="cross") | Compressed() | Recurrent():
-            raise KvcalcError(f"model_type: MLX-LM has no {cache_name(cache)}", EXACT)
-        case Attention(kv_heads=heads, k_dim=k_dim, v_dim=v_dim, span=span):
-            pair = Pair((heads * k_dim, heads * v_dim), (k_dim, v_dim), quantises=quantises)
-            if span is not None and cache in run.windows:
+        case Attention(kv_heads=heads, k_dim=k_dim, v_dim=v_dim):
+            pair, grows = Pair((heads * k_dim, heads * v_dim), (k_dim, v_dim), quantises=quantises), growth_of(cache)
+            if cache in run.windows:
                 # maybe_quantize_kv_cache passes over ChunkedKVCache, which has no to_quantized.
-                grows: Literal["ring", "chunks"] = "chunks" if cache.reach == "chunked" else "ring"
-                return pair._replace(grows=grows, span=span, quantises=False)
+                return pair._replace(grows=grows, span=kept(cache) or 0, quantises=False)
         case Latent(rank=rank, rope=rope, heads=heads, k_dim=k_dim, v_dim=v_dim):
             if not family.expanded:
                 pair = Pair((rank, rope), (rank, rope))
@@ -83,8 +105,10 @@ def pair_of(cache: Cache, run: CacheRun) -> Pair | None:
             return Pair((dim, dim if family.index_values else 0), (dim, dim))
         case Shared(of=of):
             return pair_of(of, run) if family.copies else None
+        case Compressed() | Recurrent():
+            raise _missing(cache)
         case _:
-            assert_never(cache)
+            raise no_rule("mlx", cache, EXACT)
     if use.max_kv_size and not family.own:
         return pair._replace(grows="ring", span=use.max_kv_size)
     if pair.quantises and any(dim % use.kv_group_size for dim in pair.dims):
@@ -105,7 +129,7 @@ def state_bytes(cache: Recurrent, run: CacheRun) -> int:
         case "mamba2" | "deltanet" | "kda":
             dtype = FP32
         case "lightning" | "rwkv" | "rwkv4":
-            raise KvcalcError(f"model_type: MLX-LM's {cache_name(cache)} was not read", EXACT)
+            raise KvcalcError(f"model_type: MLX-LM's {cache_name(cache)} is not known", EXACT)
         case _:
             assert_never(cache.kind)
     return packed_bytes(run.dtype, state.conv_width * state.columns) + packed_bytes(dtype, state.state)

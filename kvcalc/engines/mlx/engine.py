@@ -1,29 +1,24 @@
 """MLX-LM: arrays that grow as tokens come. Rules were read in mlx-lm 0.32.2, and run there on a CPU."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from kvcalc.core.explain import cache_name
+from kvcalc.core.formula import attention_tokens, kept
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Model, Recurrent, Shared
 from kvcalc.core.units import many
-from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, StageCaches, Step, stage_caches
-from kvcalc.engines.deviation import without_tp
-from kvcalc.engines.mlx.caches import CacheRun, Pair, pair_of, state_bytes
+from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
+from kvcalc.engines.base import Engine, Question, no_rule
+from kvcalc.engines.mlx.caches import CacheRun, Pair, growth_of, pair_of, state_bytes
 from kvcalc.engines.mlx.flags import FLAGS, Settings, options_of, settings, stored
 from kvcalc.engines.mlx.growth import moments
-from kvcalc.engines.mlx.models import EXACT, Family, family_of
+from kvcalc.engines.mlx.model_types import EXACT, Family, family_of
+from kvcalc.engines.mlx.versions import VERSIONS
+from kvcalc.engines.placement import without_tp
+from kvcalc.engines.stages import StageCaches, stage_caches
 from kvcalc.errors import KvcalcError
 
 __all__ = ["ENGINE"]
 
-
-class Version(NamedTuple):
-    """mlx-lm has one version whose rules were read."""
-
-    name: str
-
-
-VERSIONS = (Version("0.32.2"),)
 
 _CACHE = "mlx-lm 0.32.2, models/cache.py: "
 _DTYPE = Rule("in the model's dtype", _CACHE + "arrays take the dtype of the keys and values that are written")
@@ -40,7 +35,7 @@ _STATE = Rule("state in its own dtype", "mlx-lm 0.32.2, models/mamba.py, ssm.py,
 
 
 def allocate(question: Question) -> Allocation:
-    """Raises KvcalcError where MLX-LM has no such cache, or none whose rules were read."""
+    """Raises KvcalcError where MLX-LM has no such cache, or its rule is not known."""
     run = _run(question)
     charges = []
     held_at = [0] * len(run.at)
@@ -81,7 +76,7 @@ def _run(question: Question) -> CacheRun:
             f"--kv-bits: MLX-LM {VERSIONS[-1].name} cannot quantise {what}, and fails once there are {start:,} tokens",
             "leave it out, or a larger --quantized-kv-start",
         )
-    # A checkpoint's declared KV format is not read; a format that is asked for is the one that the model runs in.
+    # The KV format that a checkpoint declares is ignored; a format that is asked for is the one that the model runs in.
     k, v = (request.model.dtype if auto else own for own, auto in zip(request.widths[:2], request.auto, strict=True))
     if k != v:
         raise KvcalcError("--k-dtype: keys and values have one dtype in MLX-LM, the model's", "use --kv-dtype")
@@ -93,14 +88,14 @@ def _run(question: Question) -> CacheRun:
 def _windows(model: Model, family: Family) -> frozenset[Cache]:
     """The windows and chunks that MLX-LM keeps; other layers have every token."""
     caches = [c for c in model.distinct_caches if isinstance(c, Attention)]
-    kept = family.windows == "all" or (family.windows == "listed" and any(c.reach == "full" for c in caches))
-    return frozenset(c for c in caches if kept and c.reach in {"sliding", "chunked"})
+    rotates = family.windows == "all" or (family.windows == "listed" and any(kept(c) is None for c in caches))
+    return frozenset(c for c in caches if rotates and kept(c))
 
 
 def _check_layout(question: Question, use: Settings) -> None:
     without_tp(question, "mlx")
     if question.request.layout.pp > 1:
-        raise KvcalcError("--pp: how MLX-LM cuts a model into stages was not read", "use --dp")
+        raise KvcalcError("--pp: how MLX-LM cuts a model into stages is not known", "use --dp")
     most = _most_sequences(question.request.model, use)
     if question.sequences > most:
         together = "one sequence at a time" if most == 1 else f"at most {most:,} sequences together"
@@ -112,7 +107,7 @@ def _most_sequences(model: Model, use: Settings) -> int:
 
     ChunkedKVCache has none for many; the server takes quantised ones one by one, mlx_lm.generate and chat any.
     """
-    chunks = any(isinstance(c, Attention) and c.reach == "chunked" for c in model.distinct_caches)
+    chunks = any(isinstance(c, Attention) and growth_of(c) == "chunks" for c in model.distinct_caches)
     alone = chunks or use.kv_bits or use.max_kv_size or use.program in {"generate", "chat"}
     return 1 if alone else use.decode_concurrency
 
@@ -135,7 +130,7 @@ def _check_options(model: Model, use: Settings, family: Family) -> None:
 def _unquantisable(model: Model, use: Settings, family: Family, windows: frozenset[Cache]) -> str | None:
     """What MLX-LM fails to quantise, or to attend to afterwards. It quantises nothing before --quantized-kv-start."""
     ring = (use.max_kv_size and not family.own) or any(
-        isinstance(c, Attention) and c.reach == "sliding" for c in windows
+        isinstance(c, Attention) and growth_of(c) == "ring" for c in windows
     )
     if ring:
         return "rotating caches"
@@ -171,10 +166,9 @@ def _steps(each: StageCaches, pair: Pair, run: CacheRun) -> Iterator[tuple[Rule,
     tokens = run.end.tokens
     elements = copies * sum(pair.elements) * size  # bytes a token
     match each.cache:
-        case Attention(span=span):
-            kept = min(tokens, span) if span is not None else tokens
-            yield _DTYPE, kept * elements
-            if span is not None and pair.span != span:
+        case Attention():
+            yield _DTYPE, attention_tokens(each.cache, tokens, None) * elements
+            if kept(each.cache) not in (None, pair.span):
                 yield _WINDOW, tokens * elements
         case Latent(rank=rank, rope=rope):
             yield _DTYPE, copies * tokens * (rank + rope) * size
@@ -185,7 +179,7 @@ def _steps(each: StageCaches, pair: Pair, run: CacheRun) -> Iterator[tuple[Rule,
         case Shared():
             yield _COPIES, tokens * elements
         case _:
-            raise AssertionError
+            raise no_rule("mlx", each.cache, EXACT)
     rules = {"whole": _BLOCKS, "chunks": _CHUNK, "ring": _MOST if pair.span == run.settings.max_kv_size else _RING}
     yield rules[pair.grows], pair.capacity(run.end) * elements
 
@@ -194,13 +188,13 @@ def _charged(
     each: StageCaches, steps: Iterable[tuple[Rule, int]], parts: tuple[tuple[str, int], ...], how: str
 ) -> Charge:
     """A charge without the steps that change nothing."""
-    kept: list[Step] = []
+    changing: list[Step] = []
     before = each.exact
     for rule, amount in steps:
         if amount != before:
-            kept.append(Step(rule, amount))
+            changing.append(Step(rule, amount))
         before = amount
-    return Charge(cache_name(each.cache), each.copies, each.exact, tuple(kept), parts, how, each.stage)
+    return Charge(cache_name(each.cache), each.copies, each.exact, tuple(changing), parts, how, each.stage)
 
 
 def _facts(run: CacheRun, most: int, end: int) -> Iterator[str]:

@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 
 from kvcalc.core.dtypes import KV
-from kvcalc.engines.base import Allocation, Engine, Question
-from kvcalc.engines.deviation import without_tp
+from kvcalc.engines.allocation import Allocation
+from kvcalc.engines.base import Engine, Question
 from kvcalc.engines.llama_cpp import engine as llama_cpp
 from kvcalc.engines.llama_cpp.archs import arch_of
 from kvcalc.engines.ollama.flags import FLAGS, model_of, options_of, stored
-from kvcalc.engines.ollama.names import preset_of
-from kvcalc.engines.ollama.own_runner import plan_of_its_own
+from kvcalc.engines.ollama.model_names import preset_of
+from kvcalc.engines.ollama.runner import plan_of_its_own
 from kvcalc.engines.ollama.versions import VERSIONS, Version
+from kvcalc.engines.placement import without_tp
 from kvcalc.errors import KvcalcError
 
 __all__ = ["ENGINE", "server_question"]

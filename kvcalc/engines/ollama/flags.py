@@ -6,13 +6,14 @@ From envconfig/config.go, api/types.go (Options and Runner), cmd/cmd.go (flags o
 
 import re
 
+from kvcalc.commands.effects import effects
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image
 from kvcalc.core.model import Model
 from kvcalc.core.units import parse_integer
-from kvcalc.engines.base import EngineOptions
 from kvcalc.engines.llama_cpp.archs import arch_of
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES
 from kvcalc.engines.ollama.versions import Version
+from kvcalc.engines.options import EngineOptions
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["FLAGS", "model_of", "options_of", "stored"]
@@ -43,6 +44,14 @@ def _from_zero(text: str, what: str) -> int:
     return 0 if text.strip() == "0" else parse_integer(text, what)
 
 
+_EFFECTS = {
+    **effects("layers", "num_gpu", "keeps the layers above that number on the host, with their cache", "less",
+              cache=True, idle="-1"),
+    **effects("kept free", "OLLAMA_GPU_OVERHEAD", "keeps memory free", "more", idle="0"),
+    **effects("models", "OLLAMA_MAX_LOADED_MODELS", "lets other models stay beside this one", "more", idle="0 1"),
+    **effects("spread", "OLLAMA_SCHED_SPREAD", "spreads a model that fits one GPU over all", "less", idle="0 false"),
+}  # fmt: skip
+
 FLAGS = Flags(
     ("ollama run", "ollama serve", "ollama start"),
     (
@@ -58,6 +67,7 @@ FLAGS = Flags(
     images=(Image("ollama/ollama", "ollama", "serve"),),  # Dockerfile: ENTRYPOINT and CMD
     clients=("ollama run",),
     wordless=("", "ollama serve", "ollama start"),
+    effects=_EFFECTS,
 )
 
 
@@ -70,7 +80,7 @@ _FULL = re.compile(r"(?:.*-)?(?:fp16|f16|bf16)", re.IGNORECASE)
 
 
 def stored(program: str, read: FlagValues, model: Model) -> str | None:
-    """What a command runs, by its tag: a file that packs the weights. None for one that was read, or packs nothing."""
+    """The file that a command names, in words, where it packs the weights; None where its tensors are counted."""
     tag = (model_of(program, read) or "").rpartition(":")[2]
     if model.gguf or _FULL.fullmatch(tag):
         return None
@@ -80,7 +90,7 @@ def stored(program: str, read: FlagValues, model: Model) -> str | None:
 
 def _by_memory(memory: int | None, version: Version, limit: int | None) -> dict[str, object]:
     """The default of num_ctx where the memory of all GPUs is known: server/routes.go, Serve."""
-    if memory is None or version.build is None:  # before 0.30 not read
+    if memory is None or version.build is None:  # before 0.30 its rule is not known
         return {}
     tokens = next(tokens for least, tokens in _CONTEXTS if memory >= least)
     return {"context": tokens if limit is None else min(tokens, limit)}
@@ -111,4 +121,6 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:  
         warnings.append(f"draft_num_predict: no draft layers of {model.name} are known here")
     settings = {key: values[key] for key in ("flash", "num_batch", "drafted") if key in values}
     told = "context" in options or bool(defaults)
-    return EngineOptions(options, {**settings, "told": told}, tuple(warnings), defaults=defaults)
+    return EngineOptions(
+        options, {**settings, "told": told}, tuple(warnings), defaults=defaults, uncounted=read.uncounted
+    )

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from kvcalc.core import dtypes
 from kvcalc.core.dtypes import DType
-from kvcalc.core.formula import recurrent_state
+from kvcalc.core.formula import kept, recurrent_state
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Recurrent, Shared
 from kvcalc.core.units import Fraction
-from kvcalc.engines.base import Question, StageCaches, stage_caches
+from kvcalc.engines.base import Question, no_rule
 from kvcalc.engines.sglang.flags import integer
+from kvcalc.engines.stages import StageCaches, stage_caches
 from kvcalc.errors import KvcalcError
 
 __all__ = [
@@ -54,7 +55,7 @@ _PAGES = {"flashmla": 64, "trtllm_mla": 64, "cutedsl_mla": 64, "trtllm_mha": 64,
 
 
 class Cell(NamedTuple):
-    """Bytes of a token on one rank of one stage, in layers of full reach and in windows, and of one slot of states.
+    """Bytes of a token on one rank of one stage, in full layers and in windows, and of one slot of states.
 
     `convolution` is the part of a slot that is no recurrent state; `k` and `window_k` are keys alone,
     0 where they are not apart. `draft` is the part of `full` that is a draft's.
@@ -100,10 +101,12 @@ def cell_of(parts: list[StageCaches], question: Question) -> Cell:
                 window_k += each.copies * _key_bytes(each.cache, question)
             case Indexer():
                 keys += each.copies * token_bytes(each.cache, question)
-            case _:
+            case Attention() | Latent():
                 own = token_bytes(each.cache, question)
                 full, layers, first = full + each.copies * own, layers + each.copies, first or own
                 k += each.copies * _key_bytes(each.cache, question)
+            case _:
+                raise no_rule("sglang", each.cache)
     drafts, own_layers = draft_layers(question), full + keys
     if drafts and layers:  # as if the draft's layers were the model's own
         indexer = any(isinstance(each.cache, Indexer) for each in parts)
@@ -137,19 +140,15 @@ def ratio_of(question: Question) -> Fraction | None:
     """Tokens of windows for each full one; None for a model whose windows SGLang keeps in full."""
     model_type = question.request.model.model_type or ""
     caches = question.request.model.distinct_caches
-    reaches = {cache.reach for cache in caches if isinstance(cache, Attention)}
-    if (
-        question.settings.get("whole_windows")
-        or not model_type.startswith(_WINDOWED)
-        or not reaches & {"sliding", "chunked"}
-    ):
+    if question.settings.get("whole_windows") or not model_type.startswith(_WINDOWED) or not any(map(kept, caches)):
         return None
     given = question.settings.get("swa_full_tokens_ratio")
     return given if isinstance(given, Fraction) else _FEW_WINDOWS.get(model_type.partition("_")[0], _SWA_RATIO)
 
 
 def windowed(cache: Cache, ratio: Fraction | None) -> bool:
-    return ratio is not None and isinstance(cache, Attention) and cache.reach in ("sliding", "chunked")
+    """Whether a cache stands in the pool of windows."""
+    return ratio is not None and bool(kept(cache))
 
 
 def slots_of(question: Question) -> int:
@@ -206,9 +205,7 @@ def token_bytes(cache: Cache, question: Question) -> int:
     """Bytes of a token of one layer on one rank."""
     k, v = formats(question)
     match cache:
-        case Attention(reach="cross"):
-            raise KvcalcError("--engine: sglang's rule for a cross-attention cache was not read", "leave it out")
-        case Attention(kv_heads=heads, k_dim=k_dim, v_dim=v_dim):
+        case Attention(pattern="full" | "sliding" | "chunked", kv_heads=heads, k_dim=k_dim, v_dim=v_dim):
             return heads * (dtypes.row_bytes(k, k_dim) + dtypes.row_bytes(v, v_dim))
         case Latent(rank=rank, rope=rope):
             if _sparse(question.request.model.distinct_caches) and k.name in ("fp8", "fp8_e4m3") and _scaled(question):
@@ -217,7 +214,7 @@ def token_bytes(cache: Cache, question: Question) -> int:
         case Indexer(dim=dim, store=store):
             return dim + 4 if store else dtypes.row_bytes(question.request.model.dtype, dim)
         case _:
-            raise KvcalcError("--engine: sglang's own pools for compressed caches were not read", "leave it out")
+            raise no_rule("sglang", cache)
 
 
 def _scaled(question: Question) -> bool:
@@ -235,7 +232,7 @@ def state_bytes(cache: Recurrent, question: Question) -> tuple[int, int]:
     The state is in what the configuration states, or fp32 (`configs/mamba_utils.py`).
     """
     if cache.kind in ("rglru", "rwkv", "rwkv4"):
-        raise KvcalcError(f"--engine: sglang's rule for a {cache.kind} state was not read", "leave it out")
+        raise no_rule("sglang", cache)
     state = recurrent_state(cache)
     stored = question.request.model.state_dtype or dtypes.FP32
     given = str(question.settings.get("mamba_ssm_dtype", "auto"))

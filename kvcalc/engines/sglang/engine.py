@@ -3,30 +3,25 @@
 Source: SGLang 0.5.23, `srt/model_executor/pool_configurator.py` and `srt/mem_cache/kv_cache_configurator.py`.
 """
 
-from typing import NamedTuple
-
+from kvcalc.core.card import Capability
 from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import attention_tokens, size
 from kvcalc.core.model import Attention, Recurrent
 from kvcalc.core.units import ceil_div, many
-from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, StageCaches, Step
-from kvcalc.engines.deviation import restaged
+from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
+from kvcalc.engines.base import Engine, Question, Stored
+from kvcalc.engines.placement import restaged
 from kvcalc.engines.sglang.cells import draft_layers, placed, state_bytes, token_bytes, windowed
-from kvcalc.engines.sglang.flags import FLAGS, integer, model_of, options_of, start
+from kvcalc.engines.sglang.flags import FLAGS, integer, model_of, options_of
 from kvcalc.engines.sglang.memory import utilization
 from kvcalc.engines.sglang.pool import Pool, pool_of
+from kvcalc.engines.sglang.start import start
+from kvcalc.engines.sglang.versions import VERSIONS
+from kvcalc.engines.stages import StageCaches
 from kvcalc.errors import KvcalcError
 
 __all__ = ["ENGINE", "stages_of"]
 
-
-class Version(NamedTuple):
-    """A row of constants: the default of --mem-fraction-static is computed as 0.5.23 does."""
-
-    name: str
-
-
-VERSIONS = (Version("0.5.23"),)
 
 _REPLICATED = Rule(
     "heads and latents that every rank holds", "max(1, heads // tp) on a rank; a latent is whole on each"
@@ -46,9 +41,9 @@ _DRAFT = Rule("draft layers", "pool_configurator.py: as if they were layers of t
 def allocate(question: Question) -> Allocation:
     """SGLang's reservation: pages for each sequence, windows at their ratio, states by slots."""
     if question.settings.get("pools"):
-        raise KvcalcError(f"{question.settings['pools']}: the pools that it makes were not read", "leave it out")
+        raise KvcalcError(f"{question.settings['pools']}: the pools that it makes are not known", "leave it out")
     if question.request.layout.dcp > 1:
-        raise KvcalcError("--dcp: what sglang counts and logs of a split context was not read", "leave it out")
+        raise KvcalcError("--dcp: what sglang counts and logs of a split context is not known", "leave it out")
     question = restaged(question, stages_of(len(question.placement.layers), question.request.layout.pp))
     pool = pool_of(question)
     parts = placed(question)
@@ -140,11 +135,25 @@ def _charge(each: StageCaches, question: Question, pool: Pool) -> Charge:
     return Charge(cache_name(each.cache), each.copies, each.exact, tuple(steps), parts, how, each.stage, ranks)
 
 
+_AMPERE, _BLACKWELL_FP4 = (8, 0), (10, 0)
+
+
+def least(version: object, what: Stored, name: str) -> Capability | None:  # noqa: ARG001 - one signature for all engines
+    """The least capability for a format: fp8 weights are read into 16-bit products by Marlin from 8.0 to 8.8
+    (can_auto_enable_marlin_fp8 in layers/quantization/fp8_utils.py), and multiplied in fp8 above.
+
+    A cache in fp8 is converted as it is read and written, by Triton's and FlashInfer's kernels.
+    """
+    if name.startswith("fp8") or (name == "bf16" and what == "cache"):  # weights in bf16 are converted to fp16
+        return _AMPERE
+    return _BLACKWELL_FP4 if name == "nvfp4" else None
+
+
 ENGINE = Engine(
     "sglang",
     VERSIONS,
     allocate,
-    ("bf16", "fp8", "fp8_e4m3", "fp8_e5m2"),  # of --kv-cache-dtype; those in 4 bits and mxfp8 were not read
+    ("bf16", "fp8", "fp8_e4m3", "fp8_e5m2"),  # of --kv-cache-dtype; those in 4 bits and mxfp8 have no rule here
     FLAGS,
     options_of,
     model_of,
@@ -153,9 +162,10 @@ ENGINE = Engine(
     # Before the weights a context and communication are there: 0.3 to 1.5 GiB in start-up logs.
     overhead=(3 * 2**30 // 10, 15 * 2**30 // 10),
     vendors=("NVIDIA", "AMD"),
-    overheads=("communication", "runtime"),  # --mem-fraction-static leaves room for activations and graphs outside
+    uncounted=("activations", "graphs"),  # --mem-fraction-static leaves room for them outside
     one_format=True,
     block="page_size",
     start=start,
     replicates=True,
+    least=least,
 )

@@ -29,7 +29,7 @@ def utilization(question: Question, vram: int) -> Fraction:
     It leaves room for activations of a chunk of prefill, for the graphs of decode and of prefill, and for ranks.
     """
     if question.settings.get("attention_groups"):
-        raise KvcalcError("--attn-dp-size: how much of the weights each GPU holds was not read", "give --kv-memory")
+        raise KvcalcError("--attn-dp-size: how much of the weights each GPU holds is not known", "give --kv-memory")
     layout, memory = question.request.layout, vram / 2**20
     chunk, few, many_ranks = next(row[1:] for row in _CARDS if row[0] is None or memory < row[0])
     chunk = integer(question.settings.get("chunked_prefill_size")) or chunk

@@ -6,9 +6,11 @@ engine counts in GiB as doubles, and so does this.
 
 from typing import NamedTuple
 
+from kvcalc.core.formula import kept
 from kvcalc.core.model import Attention, Recurrent
 from kvcalc.core.units import Fraction
-from kvcalc.engines.base import Capacity, Question
+from kvcalc.engines.allocation import Capacity
+from kvcalc.engines.base import Question
 from kvcalc.engines.sglang.cells import Cell, cell_of, draft_layers, formats, page_of, placed, ratio_of, slots_of
 from kvcalc.engines.sglang.flags import integer
 from kvcalc.errors import KvcalcError
@@ -138,14 +140,14 @@ def pool_of(question: Question) -> Pool:
     draft = integer(settings.get("draft_tokens")) or 0 if settings.get("algorithm") else 0
     if settings.get("algorithm") and recurrent and not draft:
         raise KvcalcError(
-            "--speculative-num-draft-tokens: SGLang's default for a model with states was not read", "give it"
+            "--speculative-num-draft-tokens: SGLang's default for a model with states is not known", "give it"
         )
     if settings.get("algorithm") and requests is None:
         requests = 48  # speculative_hook.py
     if states is None and not radix and requests is not None:
         states = requests
     ratio = ratio_of(question)
-    full = any(isinstance(each.cache, Attention) and each.cache.reach == "full" for each in parts)
+    full = any(isinstance(each.cache, Attention) and kept(each.cache) is None for each in parts)
     if ratio is not None and full and not radix and integer(settings.get("max_running_requests")):
         raise KvcalcError(
             "--disable-radix-cache: with --max-running-requests SGLang sizes windows by another rule",

@@ -1,17 +1,16 @@
-"""Bytes of TensorRT-LLM's tokens, and its starts that failed since one request had no room, or a buffer none.
+"""Starts of TensorRT-LLM that failed since one request had no room, or a buffer none.
 
 Sources: the check in the constructor of KVCacheManager, `cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp` of 0.7 to
 0.13; `cpp/tensorrt_llm/runtime/tllmBuffers.h`; logs that people posted: NVIDIA/TensorRT-LLM#401, #494, #542,
 janhq/cortex.cpp#981.
 """
 
-from kvcalc.core.model import Attention, Cache, Shared
-from kvcalc.engines.base import Question, stage_caches
+from kvcalc.engines.base import Question
 from kvcalc.engines.log_form import Failure, MatchedLine, StartLog, line, plain
-from kvcalc.engines.tensorrt_llm.engine import _token_bytes
+from kvcalc.engines.tensorrt_llm.check import stage_tokens
 from kvcalc.errors import KvcalcError
 
-__all__ = ["FAILURES", "failure", "token_bytes"]
+__all__ = ["FAILURES", "failure"]
 
 FAILURES = (
     line("maxTokensInPagedKvCache",
@@ -38,21 +37,6 @@ def failure(question: Question | None, run: StartLog) -> Failure | None:
     return None
 
 
-def token_bytes(question: Question) -> list[int]:
-    """Bytes of a token on one rank of each stage, windows in full: nothing narrows them by default."""
-    stages = [0] * question.request.layout.pp
-    for each in stage_caches(question):
-        if not isinstance(each.cache, Shared):
-            stages[each.stage] += each.copies * _token_bytes(_widened(each.cache), question)
-    return stages
-
-
-def _widened(cache: Cache) -> Cache:
-    if isinstance(cache, Attention) and cache.reach in ("sliding", "chunked"):
-        return cache._replace(reach="full", span=None)
-    return cache
-
-
 def _too_long(question: Question | None, found: MatchedLine, run: StartLog, tokens: int | None) -> Failure:
     """One request does not fit. Its blocks are whole, and so are those of the pool."""
     block = plain(found.says.get("block")) or plain(run.last("block"))
@@ -62,7 +46,7 @@ def _too_long(question: Question | None, found: MatchedLine, run: StartLog, toke
     if question is not None:
         length = length or question.request.context
         try:
-            cell = max(token_bytes(question))
+            cell = max(stage_tokens(question))
         except KvcalcError:
             cell = 0
         needed, available = (each * cell if each and cell else None for each in (length, held))

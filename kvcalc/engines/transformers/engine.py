@@ -8,14 +8,15 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from kvcalc.core.explain import cache_name
-from kvcalc.core.formula import size
+from kvcalc.core.formula import kept, size
 from kvcalc.core.model import Attention, Compressed, Layer, Recurrent, Shared, Stored
 from kvcalc.core.units import many
-from kvcalc.engines.base import Allocation, Charge, Engine, Question, Rule, Step
-from kvcalc.engines.deviation import without_tp
+from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
+from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.placement import without_tp
 from kvcalc.engines.transformers.flags import FLAGS, model_of, options_of
+from kvcalc.engines.transformers.generation import Generation, run_of
 from kvcalc.engines.transformers.layers import cache_class, layer_classes
-from kvcalc.engines.transformers.run import Generation, run_of
 from kvcalc.engines.transformers.tensors import Stage, Tensor, copied, live_bytes, stages, tensor_bytes
 from kvcalc.engines.transformers.versions import VERSIONS
 
@@ -43,7 +44,7 @@ Groups: TypeAlias = Mapping[TensorGroup, int]
 
 
 def allocate(question: Question) -> Allocation:
-    """Raises KvcalcError where transformers has no such cache, or none whose rules were read."""
+    """Raises KvcalcError where transformers has no such cache, or its rule is not known."""
     without_tp(question, "transformers")
     run, layers = run_of(question), _layers(question)
     groups = _groups(layers, run)
@@ -92,7 +93,7 @@ def _groups(layers: Layers, run: Generation) -> Groups:
             if isinstance(cache, Shared):
                 if not run.habits.shares:
                     groups[TensorGroup(stage, cache.of, extra=_STORED)] += copies
-                elif run.version.shared_copies and isinstance(cache.of, Attention) and cache.of.reach == "sliding":
+                elif run.version.shared_copies and kept(cache.of):
                     groups[TensorGroup(stage, cache.of, extra=_COPY)] = 1
             elif not isinstance(cache, Attention) or cache.kv_heads:
                 groups[TensorGroup(stage, cache, entries)] += copies
@@ -178,7 +179,7 @@ def _facts(question: Question, run: Generation, values: Mapping[str, object]) ->
         yield "no model type is stated: the kinds of caches alone decide"
     if values["cache_class"]:
         yield f"{values['cache_class']}: {values['layer_classes']}"
-    windows = any(isinstance(c, Attention) and c.reach in {"sliding", "chunked"} for c in model.distinct_caches)
+    windows = any(map(kept, model.distinct_caches))
     if run.decoded or run.quantised or (windows and not run.static):
         how = f"in chunks of {chunk:,}" if chunk else "in one piece"
         prompt = f"a prompt of {many(run.tokens - run.decoded, 'token')} {how}"

@@ -7,11 +7,12 @@ cli/serve.py and cli/chat.py, 5.23.0. `cache_implementation=static` and `--cache
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from kvcalc.commands.effects import effects
 from kvcalc.commands.flags import Flag, Flags, FlagValues, read_flags, word
 from kvcalc.core.dtypes import COMPUTE, DType, dtype_called
 from kvcalc.core.model import Model, Recurrent, Shared
 from kvcalc.core.units import parse_integer
-from kvcalc.engines.base import EngineOptions
+from kvcalc.engines.options import EngineOptions
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["FLAGS", "GROUPED", "Settings", "model_of", "options_of"]
@@ -128,6 +129,13 @@ def _long(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+_EFFECTS = {
+    **effects("device", "--device-map", "may keep layers on the host, with their cache", "less", cache=True,
+              idle="none cuda cuda:0"),
+    **effects("packed", "--quantization", "packs the weights as it loads them", "less", idle="none"),
+    **effects("host", "--device", "may keep everything on the host", "less", cache=True, idle="auto cuda cuda:0"),
+}  # fmt: skip
+
 FLAGS = Flags(
     ("transformers chat", "transformers serve"),
     (
@@ -139,6 +147,7 @@ FLAGS = Flags(
     words=frozenset(map(_long, _WORDS.split())),
     switches=frozenset(_SWITCHES.split()),
     underscores=True,
+    effects=_EFFECTS,
 )
 
 
@@ -174,7 +183,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     dtype = settings.get("dtype")
     if isinstance(dtype, DType) and any(not isinstance(c, Recurrent | Shared) for c in model.distinct_caches):
         options["kv_dtype"] = dtype.name
-    return EngineOptions(options, settings, tuple(warnings))
+    return EngineOptions(options, settings, tuple(warnings), uncounted=(*read.uncounted, *again.uncounted))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -191,15 +200,15 @@ def _read(words: Sequence[str]) -> FlagValues:
 _REFUSED = {
     **dict.fromkeys(
         ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "guidance_scale"),
-        "what it keeps beside the cache was not read",
+        "what it keeps beside the cache is not known",
     ),
-    "use_mtp": "what its draft layers keep was not read",
+    "use_mtp": "what its draft layers keep is not known",
 }
 _NO_CONFIG = "DynamicCache()"
 
 
 def _check(values: Mapping[str, object]) -> None:
-    """Refuse what contradicts, what keeps nothing, and what keeps more in a way that was not read."""
+    """Refuse what contradicts, what keeps nothing, and what keeps more in a way that is not known."""
     refused = next((key for key in _REFUSED if values.get(key) not in (None, False)), None)
     if refused:
         raise KvcalcError(f"{refused}: {_REFUSED[refused]}", "leave it out")
@@ -218,12 +227,12 @@ def _check(values: Mapping[str, object]) -> None:
 def _check_implementation(implementation: object, past: object) -> None:
     if implementation in _OFFLOADED:
         raise KvcalcError(
-            f"cache_implementation: which layers of an {implementation} cache are on the GPU was not read",
+            f"cache_implementation: which layers of an {implementation} cache are on the GPU is not known",
             "dynamic or static: the same bytes, on the GPU and in the host's memory together",
         )
     if implementation == "paged":
         raise KvcalcError(
-            "cache_implementation: how many pages continuous batching takes was not read",
+            "cache_implementation: how many pages continuous batching takes is not known",
             "without --engine: the exact size",
         )
     if past is not None and past not in {_NO_CONFIG, "DynamicCache(config=model.config)"}:

@@ -1,18 +1,9 @@
 """The names of transformers' own classes: a layer of a cache, and the cache."""
 
-from kvcalc.core.model import (
-    Attention,
-    Cache,
-    Compressed,
-    Indexer,
-    Latent,
-    Layer,
-    Model,
-    Recurrent,
-    Shared,
-    attention_class,
-)
-from kvcalc.engines.transformers.run import Generation
+from kvcalc.core.formula import kept
+from kvcalc.core.kinds import attention_class
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
+from kvcalc.engines.transformers.generation import Generation
 
 __all__ = ["cache_class", "layer_classes"]
 
@@ -68,4 +59,4 @@ def _attention(cache: Attention | Latent, run: Generation, *, indexed: bool) -> 
 
 
 def _slides(cache: Cache, run: Generation) -> bool:
-    return isinstance(cache, Attention) and cache.reach in {"sliding", "chunked"} and run.windows
+    return bool(kept(cache)) and run.windows

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias, assert_never
 
 from kvcalc.core.dtypes import FP32, DType, packed_bytes
-from kvcalc.core.formula import attention_tokens, recurrent_state
+from kvcalc.core.formula import attention_tokens, kept, recurrent_state
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Recurrent, Stored
-from kvcalc.engines.base import Rule
-from kvcalc.engines.transformers.quantised import quantised_bytes
-from kvcalc.engines.transformers.run import Generation
+from kvcalc.engines.allocation import Rule
+from kvcalc.engines.base import no_rule
+from kvcalc.engines.transformers.generation import Generation
+from kvcalc.engines.transformers.quantized_cache import quantised_bytes
 from kvcalc.errors import KvcalcError
 
 __all__ = ["STATIC", "Stage", "Tensor", "copied", "live_bytes", "stages", "tensor_bytes"]
@@ -65,7 +66,7 @@ def stages(cache: Stored, run: Generation, *, entries: bool) -> Iterator[Stage]:
         case Recurrent():
             yield from _recurrent(cache, run)
         case _:
-            assert_never(cache)
+            raise no_rule("transformers", cache)
 
 
 def _pair(run: Generation, k: int, v: int, tokens: int, live: int | None = None) -> tuple[Tensor, ...]:
@@ -89,13 +90,17 @@ def _attention(cache: Attention, run: Generation, *, entries: bool) -> Iterator[
     if not v and not entries:
         v = k
         yield _TWICE, _pair(run, k, v, tokens)
-    if cache.reach == "cross":  # of the encoder's length, static or not: `_prepare_static_cache` in generation/utils.py
-        return
-    rule, kept, live = _kept(cache.span, run)
-    yield rule, _pair(run, k, v, kept, live)
+    match cache.pattern:
+        case "cross":  # of the encoder's length, static or not: `_prepare_static_cache` in generation/utils.py
+            return
+        case "full" | "sliding" | "chunked":
+            rule, tokens, live = _window(kept(cache), run)
+            yield rule, _pair(run, k, v, tokens, live)
+        case _:
+            raise no_rule("transformers", cache)
 
 
-def _kept(span: int | None, run: Generation) -> tuple[Rule, int, int]:
+def _window(span: int | None, run: Generation) -> tuple[Rule, int, int]:
     """Tokens of a layer, and those whose storage lives. A window keeps a view of what the last forward attended to."""
     if span is None or not run.windows:
         tokens = run.static or run.tokens
@@ -111,17 +116,17 @@ def _kept(span: int | None, run: Generation) -> tuple[Rule, int, int]:
 
 def _compressed(cache: Compressed, run: Generation) -> Iterator[Stage]:
     entries, rest = divmod(run.tokens, cache.ratio)
-    kept = tuple(
+    packed = tuple(
         Tensor(part, width, entries, entries, run.dtype)
         for part, width in (("k_bytes", cache.dim), ("index_bytes", cache.indexer))
     )
-    yield _DTYPE, kept
+    yield _DTYPE, packed
     # Projections and their gates, of two windows where these overlap; an empty view keeps its storage too.
     width = 2 * (cache.dim + cache.indexer)
     live = (run.tokens - run.last) % cache.ratio + run.last
     waiting = Tensor("compressor_bytes", width * (2 if cache.overlap else 1), rest, live, run.dtype)
     overlap = cache.ratio if cache.overlap and entries else 0
-    yield _BUFFERS, (*kept, waiting, Tensor("compressor_bytes", width, overlap, overlap, run.dtype))
+    yield _BUFFERS, (*packed, waiting, Tensor("compressor_bytes", width, overlap, overlap, run.dtype))
 
 
 def _recurrent(cache: Recurrent, run: Generation) -> Iterator[Stage]:
@@ -169,7 +174,7 @@ def copied(cache: Attention, run: Generation) -> tuple[Tensor, ...]:
         return ()
     if run.static:
         raise KvcalcError(
-            "cache_implementation: what a static cache shares was not read", "cache_implementation=dynamic"
+            "cache_implementation: what a static cache shares is not known", "cache_implementation=dynamic"
         )
-    _, _, tokens = _kept(cache.span, run)
+    _, _, tokens = _window(kept(cache), run)
     return _pair(run, cache.kv_heads * cache.k_dim, cache.kv_heads * cache.v_dim, tokens, 0)

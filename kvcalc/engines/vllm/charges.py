@@ -9,7 +9,8 @@ from kvcalc.core.formula import attention_tokens, size
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared
 from kvcalc.core.sharding import rank_tokens
 from kvcalc.core.units import many
-from kvcalc.engines.base import Charge, Question, Rule, Step
+from kvcalc.engines.allocation import Charge, Rule, Step
+from kvcalc.engines.base import Question
 from kvcalc.engines.vllm.layout import Laid, PlacedSpec
 from kvcalc.engines.vllm.specs import Settings, Spec, needed_tokens, state_page, token_bytes
 

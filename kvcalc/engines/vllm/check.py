@@ -1,17 +1,16 @@
 """What vLLM's printed numbers should be."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kvcalc.core.model import Attention, Latent, Recurrent
-from kvcalc.engines.base import Allocation, Capacity, Question
+from kvcalc.engines.allocation import Allocation, Capacity
+from kvcalc.engines.base import Question
 from kvcalc.engines.log_form import GIB, Expected, MatchedLine, Printed, StartLog, plain
+from kvcalc.engines.vllm.layout import Laid, laid_of
 from kvcalc.engines.vllm.settings import settings_of
 from kvcalc.engines.vllm.specs import state_page, token_bytes
 from kvcalc.engines.vllm.versions import Version
-
-if TYPE_CHECKING:
-    from kvcalc.engines.vllm.layout import Laid
 
 __all__ = ["Budget", "Reader", "expect", "fitting", "width"]
 
@@ -38,6 +37,7 @@ class Reader:
         self.ranks = question.request.layout.tp * question.request.layout.pp
         self.allocations: dict[tuple[int, bool], Allocation] = {}
         self.counted_once: dict[bool, Question] = {}
+        self.laid: Laid | None = None
         self.available: dict[str, list[Printed]] = {}
         self.counted: set[str] = set()  # replicas whose blocks have been counted
         self.tokens: dict[str, int] = {}
@@ -59,11 +59,10 @@ class Reader:
         return self.counted_once[whole]
 
     def blocks_of(self, length: int) -> int:
-        """Blocks of a sequence. The engine lays the layers out once, and leaves that in the question."""
-        kept = self._counted(whole=False).kept
-        assert kept is not None
-        laid: Laid = kept["laid"]
-        return laid.per_sequence(length)
+        """Blocks of a sequence."""
+        if self.laid is None:
+            self.laid = laid_of(self._counted(whole=False), _row(self.question))
+        return self.laid.per_sequence(length)
 
     def memory(self, found: MatchedLine) -> None:
         """Take the memory of a rank."""
@@ -163,7 +162,7 @@ def _needed(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Ex
     per_sequence = allocation.values["blocks_per_sequence"]
     assert isinstance(per_sequence, int)
     needed = per_sequence * width(allocation)
-    null = width(allocation) if _row(reader.question).checkpoint else 0
+    null = width(allocation) if _row(reader.question).checkpoints else 0
     yield Expected(found.number, "needed", printed, "GiB", reader.run.giga, needed, needed, needed + null)
 
 

@@ -5,13 +5,15 @@ to 0.30.0.
 """
 
 from kvcalc.core.units import Fraction
-from kvcalc.engines.base import Allocation, Capacity, Engine, Question
-from kvcalc.engines.deviation import restaged
-from kvcalc.engines.vllm import flags
+from kvcalc.engines.allocation import Allocation, Capacity
+from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.vllm import kernels
 from kvcalc.engines.vllm.charges import charges
+from kvcalc.engines.vllm.flags import FLAGS, model_of, options_of
 from kvcalc.engines.vllm.formats import PACKED
-from kvcalc.engines.vllm.layout import Laid, lay, longest, stages_of
+from kvcalc.engines.vllm.layout import Laid, laid_of, longest
 from kvcalc.engines.vllm.settings import assumed
+from kvcalc.engines.vllm.start import start
 from kvcalc.engines.vllm.versions import VERSIONS, Version, dropped, log
 from kvcalc.errors import KvcalcError
 
@@ -22,19 +24,14 @@ def allocate(question: Question) -> Allocation:
     """vLLM's reservation. The budget comes in by the plan's `capacity` alone."""
     version = question.version
     assert isinstance(version, Version)
-    kept = {} if question.kept is None else question.kept
-    if "laid" not in kept:
-        kept["laid"] = lay(restaged(question, stages_of(question)), version)
-    laid = kept["laid"]
+    laid = laid_of(question, version)
     settings = laid.settings
     tokens = question.request.context
-    per_sequence, window = laid.per_sequence(tokens), longest(question)
-    cut = window is not None and tokens > window
-    if cut and "asked" not in kept:
+    per_sequence, most = laid.per_sequence(tokens), longest(question)
+    if most is not None and tokens > most:
         raise KvcalcError(
-            f"--disable-sliding-window: vllm cuts the length to the window of {window:,} tokens", f"--context {window}"
+            f"--disable-sliding-window: vllm cuts the length to the window of {most:,} tokens", f"--context {most}"
         )
-    kept["asked"] = True
 
     def blocks_in(budget: int) -> int:
         given = question.settings.get("num_gpu_blocks")
@@ -54,7 +51,7 @@ def allocate(question: Question) -> Allocation:
 
     def holds(budget: int) -> bool:
         # One block is the null block, which no sequence can use.
-        return not cut and blocks_in(budget) - 1 >= question.sequences * per_sequence
+        return blocks_in(budget) - 1 >= question.sequences * per_sequence
 
     return Allocation(
         tuple(charges(question, laid)),
@@ -68,6 +65,7 @@ def allocate(question: Question) -> Allocation:
         warnings=dropped(version, question.request.model.model_type),
         capacity=capacity,
         holds=holds,
+        most_tokens=most,
     )
 
 
@@ -95,9 +93,9 @@ ENGINE = Engine(
     VERSIONS,
     allocate,
     ("fp16", "bf16", "fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4"),  # CacheDType of config/cache.py, and those of its own
-    flags.FLAGS,
-    flags.options_of,
-    flags.model_of,
+    FLAGS,
+    options_of,
+    model_of,
     utilization=utilization,
     packed=PACKED,
     newest=VERSIONS[-1].name,
@@ -106,6 +104,7 @@ ENGINE = Engine(
     vendors=("NVIDIA", "AMD", "Intel"),
     one_format=True,
     block="block_size",
-    start=flags.start,
+    start=start,
     replicates=True,
+    least=kernels.least,
 )

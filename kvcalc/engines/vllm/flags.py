@@ -3,93 +3,26 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from kvcalc.commands.effects import Effect, Uncounted
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
-from kvcalc.commands.start import Start, format_word, model_word, share_word, weights_word, words_of
 from kvcalc.core import dtypes
-from kvcalc.core.model import Attention, Model
+from kvcalc.core.model import Model
 from kvcalc.core.units import Fraction, parse_integer, parse_size
 from kvcalc.core.weights import loaded_as_fp8
-from kvcalc.engines.base import EngineOptions, model_flag
+from kvcalc.engines.options import EngineOptions, model_flag
 from kvcalc.engines.overrides import known, limit, parse_object
+from kvcalc.engines.uncounted import drafting, loaded_in_16_bits, packed_otherwise
+from kvcalc.engines.vllm.carried import carried
+from kvcalc.engines.vllm.effects import EFFECTS
+from kvcalc.engines.vllm.flag_names import MANY, SWITCHES, WORDS
 from kvcalc.engines.vllm.formats import PACKED
+from kvcalc.engines.vllm.specs import shortest_window
 from kvcalc.errors import KvcalcError, shown
 
-__all__ = ["FLAGS", "model_of", "options_of", "start"]
+__all__ = ["FLAGS", "model_of", "options_of"]
 
-# Flags of 0.33, and a few that older releases had, that cannot change the cache.
-_SWITCHES = """
-    trust-remote-code allow-deprecated-quantization enforce-eager enable-return-routed-experts
-    return-sampling-mask use-fp64-gumbel enable-trace-replay disable-cascade-attn skip-tokenizer-init
-    enable-prompt-embeds enable-sleep-mode sleep-mode-offload-cudagraph enable-cumem-allocator
-    enable-nccl-comm-suspend use-tqdm-on-load enable-mamba-cache-stochastic-rounding numa-bind dcp-q-replicate
-    data-parallel-hybrid-lb data-parallel-external-lb data-parallel-multi-port-external-lb enable-hc-sp
-    enable-expert-parallel enable-batch-sharded-sampling enable-ep-weight-filter enable-dbo
-    enable-shm-tensor-arena enable-elastic-ep disable-nccl-for-dp-synchronization enable-eplb
-    ray-workers-use-nsight disable-custom-all-reduce enable-fault-tolerance swa-bounded-replay enable-lora
-    enable-tower-connector-lora fully-sharded-loras specialize-active-lora enable-mixed-moe-lora-format
-    enable-moe-shared-loras kv-cache-metrics cudagraph-metrics enable-layerwise-nvtx-tracing enable-mfu-metrics
-    enable-logging-iteration-details jit-monitor-verbose long-prefill-token-threshold-adaptive
-    enable-chunked-prefill disable-chunked-mm-input scheduler-reserve-full-isl enable-flashinfer-autotune
-    monokernel disable-log-stats aggregate-engine-logging fail-on-environ-validation enable-log-requests
-    trust-request-chat-template trust-request-mm-kwargs return-tokens-as-token-ids enable-auto-tool-choice
-    exclude-tools-when-tool-choice-none enable-prompt-tokens-details enable-per-request-metrics
-    enable-server-load-tracking enable-force-include-usage enable-tokenizer-info-endpoint enable-log-outputs
-    enable-log-deltas cohere-is-reasoning-model log-error-stack tokens-only enable-scale-out
-    kv-sharing-fast-prefill enable-mamba-shared-prefix-checkpoint calculate-kv-scales
-    disable-uvicorn-access-log allow-credentials enable-ssl-refresh enable-request-id-headers
-    disable-fastapi-docs enable-offline-docs enable-flash-late-interaction headless grpc enable-mm-embeds
-    interleave-mm-strings skip-mm-profiling mm-encoder-only language-model-only disable-log-requests
-    enable-reasoning mm-device-do-normalize
-"""
-# Those that take several words, as lists do (`arg_utils.py: get_kwargs`).
-_MANY = """
-    served-model-name allowed-media-domains cudagraph-capture-sizes numa-bind-nodes numa-bind-cpus device-ids
-    lora-target-modules ignore-patterns collect-detailed-traces sleep-preserve-parameter-names logits-processors
-    lora-modules api-key middleware
-"""
-_WORDS = """
-    runner convert tokenizer tokenizer-mode seed hf-config-path allowed-local-media-path allowed-media-domains
-    revision code-revision tokenizer-revision quantization-config max-logprobs logprobs-mode
-    served-model-name config-format hf-token pooler-config generation-config override-generation-config
-    sleep-mode-backend sleep-preserve-parameter-names model-impl logits-processors io-processor-plugin
-    renderer-num-workers load-format download-dir safetensors-load-strategy safetensors-prefetch-num-threads
-    safetensors-prefetch-block-size model-loader-extra-config ignore-patterns pt-load-map-location mamba-backend
-    mamba-ssu-algorithm mamba-cache-philox-rounds reasoning-parser reasoning-parser-plugin
-    distributed-executor-backend master-addr master-port nnodes node-rank distributed-timeout-seconds
-    cpu-distributed-timeout-seconds numa-bind-nodes numa-bind-cpus device-ids dcp-comm-backend
-    dcp-kv-cache-interleave-size cp-kv-cache-interleave-size data-parallel-rank data-parallel-start-rank
-    data-parallel-size-local data-parallel-address data-parallel-rpc-port data-parallel-backend all2all-backend
-    ubatch-size elastic-ep-max-dp-size dbo-decode-token-threshold dp-sync-interval dbo-prefill-token-threshold
-    eplb-config expert-placement-strategy max-parallel-loading-workers worker-cls worker-extension-cls
-    mamba-block-size prefix-cache-retention-interval
-    fault-tolerance-config prefix-caching-hash-algo prefix-match-unit replayssm-buffer-len kv-offloading-size
-    kv-offloading-backend offload-backend cpu-offload-gb cpu-offload-params offload-group-size
-    offload-num-in-group offload-prefetch-step offload-params limit-mm-per-prompt media-io-kwargs
-    mm-processor-kwargs mm-processor-cache-gb mm-processor-cache-type mm-hasher-algorithm
-    mm-shm-cache-max-object-size-mb mm-encoder-tp-mode mm-encoder-attn-backend mm-encoder-attn-dtype
-    mm-encoder-fp8-scale-path mm-encoder-fp8-scale-save-path mm-encoder-fp8-scale-save-margin video-pruning-rate
-    video-pruning-method mm-tensor-ipc mm-processor-device mm-ipc-gpu-memory-gb max-loras
-    max-lora-rank lora-dtype max-cpu-loras lora-target-modules default-mm-loras max-lora-cls-labels lora-modules
-    logging-config log-level log-config-file show-hidden-metrics-for-version otlp-traces-endpoint
-    collect-detailed-traces per-request-spec-decode-metrics kv-cache-metrics-sample custom-histogram-buckets
-    jit-monitor-mode max-num-scheduled-tokens max-num-active-seqs max-num-queued-reqs max-num-queued-tokens
-    long-prefill-token-threshold scheduling-policy scheduler-cls watermark prefill-schedule-interval
-    stream-interval cudagraph-capture-sizes max-cudagraph-capture-size ir-op-priority moe-backend linear-backend
-    sparse-indexer-topk-backend watermark-config diffusion-config kv-events-config ec-transfer-config
-    ec-manager-config compilation-config engram-config reasoning-config kernel-config
-    additional-config structured-outputs-config aux-output-config profiler-config watchdog-config
-    optimization-level performance-mode weight-transfer-config shutdown-timeout kda-decode-backend chat-template
-    chat-template-content-format default-chat-template-kwargs reasoning-effort-map response-role
-    tool-call-parser tool-parser-plugin tool-strict-level tool-server max-log-len sse-keep-alive-interval
-    cohere-format anthropic-disabled-thinking-effort fingerprint-mode fingerprint-value host port grpc-port
-    data-parallel-supervisor-port dp-supervisor-probe-interval-s dp-supervisor-probe-timeout-s
-    dp-supervisor-probe-failure-threshold uds uvicorn-log-level disable-access-log-for-endpoints allowed-origins
-    allowed-methods allowed-headers api-key ssl-keyfile ssl-certfile ssl-ca-certs ssl-cert-reqs ssl-ciphers
-    root-path middleware h11-max-incomplete-event-size h11-max-header-count api-server-count
-    guided-decoding-backend max-seq-len-to-capture rope-scaling rope-theta
-"""
 
 _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?([kKmMgGtT]?)")
@@ -139,18 +72,20 @@ def _kv_dtype(text: str, what: str) -> str:
     name = text.strip().lower()
     if name not in _PLAIN and name not in PACKED and known(name) not in _PLAIN:
         raise KvcalcError(
-            f"{what}: expected a format of vllm's that was read, got {shown(text)}",
+            f"{what}: expected a format of vllm's that is known, got {shown(text)}",
             f"one of {', '.join((*_PLAIN, *PACKED))}",
         )
     return name
 
 
-def _attention(text: str, what: str) -> str:
-    """The kernels that `--attention-config` names. HiSparse keeps part of the cache in the host's memory."""
+def _attention(text: str, what: str) -> Mapping[str, object]:
+    """`--attention-config`. HiSparse keeps a part of the cache on the host; index keys are fp8 by default."""
     found = parse_object(text, what)
     if found.get("hisparse_config") is not None:
         raise KvcalcError(f"{what}: hisparse_config: its pools in the host's memory have no rule here", "leave it out")
-    return str(found.get("backend") or "")
+    if found.get("indexer_kv_dtype", "auto") not in ("auto", "fp8"):
+        raise KvcalcError(f"{what}: indexer_kv_dtype: its index keys have no rule here", "leave it out")
+    return found
 
 
 def _layout(text: str, what: str) -> str:
@@ -238,6 +173,7 @@ FLAGS = Flags(
         Flag("max_num_batched_tokens", ("--max-num-batched-tokens",), size),
         Flag("num_gpu_blocks", ("--num-gpu-blocks-override",), parse_integer),
         Flag("backend", ("--attention-backend",), word),
+        Flag("old_backend", (), word, env=("VLLM_ATTENTION_BACKEND",)),
         Flag("attention", ("--attention-config", "-ac"), _attention, fields=True),
         Flag("layout", (), _layout, env=("VLLM_KV_CACHE_LAYOUT",)),
         Flag("whole_heads", (), _latents, env=("VLLM_MLA_DISABLE",)),
@@ -246,6 +182,8 @@ FLAGS = Flags(
         Flag("mamba_ssm_cache_dtype", ("--mamba-ssm-cache-dtype",), word),
         Flag("gdn_backend", ("--gdn-prefill-backend",), word),
         Flag("kda_backend", ("--kda-prefill-backend",), word),
+        Flag("additional", ("--additional-config",), parse_object, fields=True),
+        Flag("performance_mode", ("--performance-mode",), word),
         Flag("speculation", ("--speculative-config", "-sc"), _speculation, fields=True),
         Flag("method", ("--spec-method",), word),
         Flag("speculative", ("--spec-tokens",), parse_integer),
@@ -259,6 +197,7 @@ FLAGS = Flags(
         Flag("replay", ("--use-replayssm",)),
         *_switch("async_scheduling", "async-scheduling"),
         *_switch("enable_prefix_caching", "enable-prefix-caching"),
+        *_switch("chunked_prefill", "enable-chunked-prefill"),
         *_switch(
             "hybrid",
             "disable-hybrid-kv-cache-manager",
@@ -267,15 +206,14 @@ FLAGS = Flags(
         ),
         *_switch("windows", "disable-sliding-window", off=True),
     ),
-    words=frozenset(f"--{name}" for name in _WORDS.split())
-    | {"-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc", "-cc"},
-    switches=frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-"))
-    | {"-dph", "-dpe", "-dpm", "-ep"},
-    many=frozenset(f"--{name}" for name in _MANY.split()),
+    words=WORDS,
+    switches=SWITCHES,
+    many=MANY,
     underscores=True,
     abbreviated=True,
     config=("--config",),
     images=(Image("vllm/vllm-openai", "vllm serve"),),  # docker/Dockerfile; older: the module
+    effects=EFFECTS,
 )
 
 _OPTIONS = ("tp", "pp", "dp", "dcp")
@@ -284,7 +222,7 @@ _DTYPES = {"half": "fp16", "float16": "fp16", "bfloat16": "bf16", "float": "fp32
 _SETTINGS = (
     "block_size", "max_num_seqs", "max_num_batched_tokens", "num_gpu_blocks", "backend", "mamba_cache_mode",
     "mamba_cache_dtype", "mamba_ssm_cache_dtype", "gdn_backend", "kda_backend", "async_scheduling",
-    "enable_prefix_caching", "hybrid",
+    "enable_prefix_caching", "chunked_prefill", "performance_mode", "hybrid",
     "windows", "method", "speculative", "skip_layers", "swap_space", "prefill_context", "replay", "partition",
 )  # fmt: skip
 
@@ -295,8 +233,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     options = {name: values[name] for name in _OPTIONS if name in values}
     settings = {name: values[name] for name in _SETTINGS if name in values}
     draft = _drafted(values, settings)
-    if values.get("attention"):
-        settings.setdefault("backend", values["attention"])
+    warnings = carried(values, settings, read.version)
     if values.get("connectors") is False:
         settings.setdefault("hybrid", False)
     context = _context(values, program, model)
@@ -309,6 +246,12 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         if computed not in _DTYPES:
             raise KvcalcError(f"--dtype: expected auto or one of {', '.join(_DTYPES)}, got {shown(computed)}")
         settings["computed"] = dtypes.COMPUTE[_DTYPES[computed]]
+    # `_resolve_auto_dtype` (config/model.py): the first dtype of the platform; on Turing that is fp16, as wide.
+    loaded = loaded_in_16_bits(model, "bf16") if computed == "auto" else None
+    defaults: dict[str, object] = {}
+    if loaded is not None:
+        settings["computed"] = loaded.computed
+        defaults = {} if model.kv_dtype else {"kv_dtype": loaded.computed.name}
     kept = str(values.get("kv_dtype", "auto")).lower()
     if kept in PACKED:
         settings["packed"] = kept
@@ -321,12 +264,24 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     return EngineOptions(
         options,
         settings,
+        tuple(warnings),
         utilization=utilization if isinstance(utilization, Fraction) else None,
         kv_memory=memory if isinstance(memory, int) else None,
+        defaults={} if "kv_dtype" in options else defaults,
         draft=draft,
         sequences=sequences if isinstance(sequences, int) else None,
-        loaded=loaded_as_fp8(model) if values.get("quantization") in _FP8 else None,
+        loaded=loaded_as_fp8(model) if values.get("quantization") in _FP8 else loaded and loaded.weights,
+        uncounted=(*read.uncounted, *_uncounted(values, settings, model), *(loaded.uncounted if loaded else ())),
     )
+
+
+def _uncounted(values: Mapping[str, object], settings: Mapping[str, object], model: Model) -> Iterator[Uncounted]:
+    """What flags that count in one way change in another, which does not."""
+    yield from packed_otherwise(values.get("quantization"), _FP8, model)
+    if "connectors" in values:
+        yield Uncounted("--kv-transfer-config", Effect("connector", "may keep buffers for what it moves", "more"))
+    if settings.get("method") not in (None, "ngram", "ngram_gpu", "suffix"):
+        yield drafting("--speculative-config")
 
 
 def _context(values: Mapping[str, object], program: str, model: Model) -> object:
@@ -340,8 +295,8 @@ def _context(values: Mapping[str, object], program: str, model: Model) -> object
 
 def _shortest(model: Model) -> int | None:
     """The window to which a model without windows is cut."""
-    spans = [c.span for c in model.distinct_caches if isinstance(c, Attention) and c.reach == "sliding" and c.span]
-    return min([*spans, *([model.max_context] if model.max_context else [])], default=None) if spans else None
+    window = shortest_window(model)
+    return window and min(window, model.max_context or window)
 
 
 # Methods whose draft has layers of its own, which vLLM lists behind the model's: of EAGLE's kinds or of any model.
@@ -377,33 +332,3 @@ def model_of(program: str, read: FlagValues) -> str | None:
     if program.startswith("vllm serve") and read.others:
         return read.others[0]
     return model_flag(program, read)
-
-
-# CacheDType in `config/cache.py`.
-_CACHE = {
-    "fp16": "float16", "bf16": "bfloat16", **{name: name for name in ("fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4", *PACKED)}
-}  # fmt: skip
-
-
-def start(start: Start) -> tuple[str, ...]:
-    """`vllm serve`. --max-num-seqs is for each replica, since each has a scheduler of its own (`v1/engine/core.py`)."""
-    layout = start.layout
-    spread = (
-        ("--tensor-parallel-size", layout.tp),
-        ("--pipeline-parallel-size", layout.pp),
-        ("--data-parallel-size", layout.dp),
-        ("--decode-context-parallel-size", layout.dcp),
-    )
-    return (
-        *("vllm", "serve", model_word(start)),
-        *words_of((flag, size) for flag, size in spread if size > 1),
-        *words_of(
-            (
-                ("--max-model-len", start.context),
-                ("--max-num-seqs", start.sequences),
-                ("--kv-cache-dtype", format_word(start, _CACHE, "vllm")),
-                ("--quantization", weights_word(start, {"fp8": "fp8"}, "vllm")),
-                ("--gpu-memory-utilization", share_word(start.utilization)),
-            )
-        ),
-    )

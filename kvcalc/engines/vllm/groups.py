@@ -112,8 +112,8 @@ def _split(entries: Sequence[Entry], ratio: tuple[int, int] | None) -> list[KVCa
 
 
 def _packed(entries: Sequence[Entry]) -> list[KVCacheGroup]:
-    """Kinds that are alike form a bucket; how it is split is `_vllm_packed`'s matter."""
-    from kvcalc.engines.vllm.packed import Bucket, split_packed  # few models need it
+    """Kinds that are alike form a bucket; how it is split is `buckets`' matter."""
+    from kvcalc.engines.vllm.buckets import Bucket, split_packed  # few models need it
 
     kinds: list[list[Entry]] = []
     for entry in entries:

@@ -3,16 +3,19 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kvcalc.core.formula import kept, widened
+from kvcalc.core.kinds import encodes
 from kvcalc.core.model import Attention, Cache, Compressed, Latent, Recurrent
 from kvcalc.core.sharding import shard
 from kvcalc.engines.base import Question
+from kvcalc.engines.placement import restaged
 from kvcalc.engines.vllm.groups import Entry, KVCacheGroup, group, widest
 from kvcalc.engines.vllm.settings import drafts, settings_of
-from kvcalc.engines.vllm.specs import Settings, Spec, blocks_per_sequence, specs_of
+from kvcalc.engines.vllm.specs import Settings, Spec, blocks_per_sequence, shortest_window, specs_of, window_of
 from kvcalc.engines.vllm.versions import Version
 from kvcalc.errors import KvcalcError
 
-__all__ = ["Laid", "PlacedSpec", "lay", "longest", "stages_of"]
+__all__ = ["Laid", "PlacedSpec", "laid_of", "longest", "stages_of"]
 
 
 class PlacedSpec(NamedTuple):
@@ -43,7 +46,7 @@ class Laid(NamedTuple):
         return sum(self.blocks(each, tokens) for each in self.groups)
 
 
-def lay(question: Question, version: Version) -> Laid:
+def _lay(question: Question, version: Version) -> Laid:
     """The specs of all layers in order, drafts behind them on the last stage, and their groups."""
     settings = settings_of(question, version)
     model, layout = question.request.model, question.request.layout
@@ -73,6 +76,11 @@ def lay(question: Question, version: Version) -> Laid:
     return Laid(caches, groups, [widest(groups, stage) for stage in range(layout.pp)], settings)
 
 
+def laid_of(question: Question, version: Version) -> Laid:
+    """The layers of each stage laid into the pool: once for all lengths of a question whose caches were counted."""
+    return question.once("laid", lambda: _lay(restaged(question, stages_of(question)), version))
+
+
 def stages_of(question: Question) -> list[int]:
     """Layers of each pipeline stage (`distributed/utils.py: get_pp_indices`).
 
@@ -95,8 +103,8 @@ def _check_contexts(question: Question) -> None:
         return
     for cache in model.distinct_caches:
         if isinstance(cache, Attention) and cache.kv_heads:
-            if cache.reach != "full":
-                raise KvcalcError(f"--dcp: vllm cannot spread a model with {cache.reach} layers", "leave it out")
+            if kept(cache) is not None:
+                raise KvcalcError(f"--dcp: vllm cannot spread a model with {cache.pattern} layers", "leave it out")
             most = layout.tp // cache.kv_heads if layout.tp > cache.kv_heads else 1
             if layout.dcp > most or cache.heads // cache.kv_heads % layout.dcp:
                 raise KvcalcError(
@@ -109,8 +117,7 @@ def longest(question: Question) -> int | None:
     """Windows that are switched off cut the length to the window (`config/model.py: _get_and_verify_max_len`)."""
     if question.settings.get("windows", True):
         return None
-    caches = question.request.model.distinct_caches
-    return min((c.span for c in caches if isinstance(c, Attention) and c.reach == "sliding" and c.span), default=None)
+    return shortest_window(question.request.model)
 
 
 _UNSEEING = ("ngram", "ngram_gpu", "suffix", "draft_model", "medusa", "mlp_speculator")  # `use_eagle` is false of them
@@ -123,28 +130,21 @@ def _without_windows(question: Question) -> Callable[[Cache], Cache]:
     states. A model without full layers keeps its own.
     """
     settings, distinct = question.settings, question.request.model.distinct_caches
-    reaches = {cache.reach for cache in distinct if isinstance(cache, Attention) and cache.kv_heads}
+    attending = [c for c in distinct if isinstance(c, Latent) or (isinstance(c, Attention) and c.kv_heads)]
     if not settings.get("windows", True):
-        return _widen
+        return widened
     assert isinstance(question.version, Version)
     drafted = bool(settings.get("speculative")) and str(settings.get("method", "")) not in _UNSEEING
-    if settings.get("hybrid", "chunked" not in reaches or (question.version.chunks and not drafted)):
+    chunked = any(window_of(cache) == "chunked" for cache in attending)
+    if settings.get("hybrid", not chunked or (question.version.chunks and not drafted)):
         return lambda cache: cache
-    if "cross" in reaches or any(isinstance(cache, Recurrent | Compressed) for cache in distinct):
+    if any(map(encodes, attending)) or any(isinstance(cache, Recurrent | Compressed) for cache in distinct):
         raise KvcalcError(
             "--disable-hybrid-kv-cache-manager: vllm does not start this model without that manager", "leave it out"
         )
-    if len({c.span for c in distinct if isinstance(c, Attention) and c.reach in ("sliding", "chunked")}) > 1:
+    if len({kept(cache) for cache in distinct} - {None, 0}) > 1:
         raise KvcalcError(
             "--disable-hybrid-kv-cache-manager: vllm cannot bring windows of several lengths to one kind",
             "leave it out",
         )
-    full = "full" in reaches or any(isinstance(cache, Latent) for cache in distinct)
-    return _widen if full else lambda cache: cache
-
-
-def _widen(cache: Cache) -> Cache:
-    """A window or chunk as long as the context."""
-    if isinstance(cache, Attention) and cache.reach in ("sliding", "chunked"):
-        return cache._replace(reach="full", span=None)
-    return cache
+    return widened if any(kept(cache) is None for cache in attending) else lambda cache: cache

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, line, plain
 from kvcalc.engines.vllm.check import expect
 from kvcalc.engines.vllm.failed import FAILURES, failure
-from kvcalc.engines.vllm.readings import rules_of, variations, ways
+from kvcalc.engines.vllm.variations import rules_of, variations, ways
 
 __all__ = ["FORM"]
 

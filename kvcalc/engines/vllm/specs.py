@@ -10,9 +10,10 @@ from typing import Literal, NamedTuple, assert_never
 
 from kvcalc.core import dtypes
 from kvcalc.core.dtypes import DType
-from kvcalc.core.formula import recurrent_state
-from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared
+from kvcalc.core.formula import kept, recurrent_state
+from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Model, Recurrent, Shared
 from kvcalc.core.units import ceil_div
+from kvcalc.engines.base import no_rule
 from kvcalc.engines.vllm import formats
 from kvcalc.errors import KvcalcError
 
@@ -22,9 +23,11 @@ __all__ = [
     "blocks_per_sequence",
     "hybrid_block",
     "needed_tokens",
+    "shortest_window",
     "specs_of",
     "state_page",
     "token_bytes",
+    "window_of",
 ]
 
 SpecKind = Literal["full", "mla", "sliding", "sliding_mla", "chunked", "mamba", "cross"]
@@ -61,7 +64,7 @@ class Settings(NamedTuple):
 
     def at(self, layer: int, cache: Cache) -> "Settings":
         """The settings of a cache of one layer: those that are left out keep the model's dtype."""
-        window = isinstance(cache, Attention) and cache.reach == "sliding" and "sliding_window" in self.skipped
+        window = window_of(cache) == "sliding" and "sliding_window" in self.skipped
         return self.plain if window or str(layer) in self.skipped else self
 
     @property
@@ -127,29 +130,55 @@ def state_page(cache: Recurrent, settings: Settings) -> int:
 
 
 def specs_of(cache: Cache, settings: Settings) -> tuple[Spec, ...]:
-    """The specs of a cache, none for one that stores nothing. Raises KvcalcError where vLLM's rule was not read."""
+    """The specs of a cache, none for one that stores nothing. Raises KvcalcError where no rule is known."""
     block = settings.block
     match cache:
         case Attention(kv_heads=0) | Shared():
             return ()
-        case Attention(reach="sliding") if settings.compressed:
-            return (_packed("sliding_mla", token_bytes(cache, settings), _WINDOW_BLOCK)._replace(span=cache.span or 0),)
-        case Attention(reach=reach, span=span, kv_heads=heads, k_dim=k_dim, v_dim=v_dim):
-            token = token_bytes(cache, settings)
-            spec = Spec(reach, block * token, block, shape=(heads, k_dim, v_dim))
-            if reach == "sliding":
-                return (_window(spec, token, settings)._replace(span=span or 0),)
-            return (spec._replace(span=span or 0) if reach == "chunked" else spec,)
+        case Attention():
+            return (_attention(cache, settings),)
         case Latent() | Indexer():
             return (Spec("mla", block * token_bytes(cache, settings), block),)
         case Recurrent(kind="rglru" | "rwkv" | "rwkv4"):
-            raise KvcalcError(f"--engine: vllm has no rule for a {cache.kind} state that was read", "leave it out")
+            raise no_rule("vllm", cache)
         case Recurrent():
             return (Spec("mamba", state_page(cache, settings), block, cache.kind in settings.checkpoints, shape=cache),)
         case Compressed():
             return _compressed(cache, settings)
         case _:
-            assert_never(cache)
+            raise no_rule("vllm", cache)
+
+
+def window_of(cache: Cache) -> Literal["sliding", "chunked"] | None:
+    """Which of vLLM's two kinds of windows a cache is; None for none. Raises KvcalcError for a pattern of no rule."""
+    if not isinstance(cache, Attention):
+        return None
+    match cache.pattern:
+        case "sliding" | "chunked" as window:
+            return window
+        case "full" | "cross":
+            return None
+        case _:
+            raise no_rule("vllm", cache)
+
+
+def shortest_window(model: Model) -> int | None:
+    """The shortest sliding window in tokens, to which vLLM cuts the length where windows are switched off."""
+    return min((kept(c) or 0 for c in model.distinct_caches if window_of(c) == "sliding"), default=None)
+
+
+def _attention(cache: Attention, settings: Settings) -> Spec:
+    token, block = token_bytes(cache, settings), settings.block
+    shape, span = (cache.kv_heads, cache.k_dim, cache.v_dim), kept(cache) or 0
+    match cache.pattern:
+        case "sliding" if settings.compressed:
+            return _packed("sliding_mla", token, _WINDOW_BLOCK)._replace(span=span)
+        case "sliding":
+            return _window(Spec("sliding", block * token, block, span, shape=shape), token, settings)
+        case "full" | "chunked" | "cross" as kind:
+            return Spec(kind, block * token, block, span, shape=shape)
+        case _:
+            raise no_rule("vllm", cache)
 
 
 def _window(spec: Spec, token: int, settings: Settings) -> Spec:
@@ -223,7 +252,13 @@ def needed_tokens(spec: Spec, tokens: int, settings: Settings) -> int:
 
 def blocks_per_sequence(spec: Spec, tokens: int, settings: Settings) -> int:
     """Blocks that one sequence of `tokens` tokens may come to need in a group of such layers."""
-    if spec.kind == "mamba":
-        return settings.state_blocks + spec.span
-    # A window starts anywhere in its first block, so that it may need one more.
-    return ceil_div(needed_tokens(spec, tokens, settings), spec.block) + spec.kind.startswith("sliding")
+    blocks = ceil_div(needed_tokens(spec, tokens, settings), spec.block)
+    match spec.kind:
+        case "mamba":
+            return settings.state_blocks + spec.span
+        case "sliding" | "sliding_mla":  # a window starts anywhere in its first block, and so may need one more
+            return blocks + 1
+        case "full" | "mla" | "chunked" | "cross":
+            return blocks
+        case _:
+            assert_never(spec.kind)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from kvcalc.errors import shown
 from kvcalc.preset.notation import SHARED, Names
 from kvcalc.sources.config import numbers as n
-from kvcalc.sources.config.kinds import SPELLINGS, Kinds, spelt
+from kvcalc.sources.config.kinds import SPELLINGS, Kinds, agreed, spelt
 from kvcalc.sources.config.layouts import rope_flags
 from kvcalc.sources.config.lookup import Config
 from kvcalc.sources.config.numbers import Fields, Numbers
@@ -50,11 +50,7 @@ def indexers(period: Callable[[int], bool] | None = None) -> Kinds:
             own = [period is None or period(i) for i in range(count)]
             config.by_rule = period is None or not all(own)
             return ["indexed" if each else "full" for each in own]
-        (first, owners), *rest = found.items()
-        for key, words in rest:
-            if words != owners:
-                config.expected(f"the same layers as {first}", key)
-        return owners
+        return agreed(config, found)
 
     return kinds
 

@@ -11,9 +11,11 @@ from kvcalc.errors import shown
 from kvcalc.sources.config.lookup import LAYERS, MOST_FILE_LAYERS, Config
 
 __all__ = [
+    "PATTERNS",
     "SPELLINGS",
     "WINDOWS",
     "Kinds",
+    "agreed",
     "all_of",
     "as_flagged",
     "as_listed",
@@ -55,6 +57,10 @@ SPELLINGS = {
 
 # The first window stated is the one; a window of null, 0 or -1 is none (Grok-2 ships -1).
 WINDOWS = ("sliding_window", "sliding_window_size", "attention_window_size", "window_size")
+
+
+# Keys that lay windows out in some layers.
+PATTERNS = ("sliding_window_pattern", "_sliding_window_pattern", "max_window_layers", "global_attn_every_n_layers")
 
 
 def all_of(word: str, *counts: str) -> Kinds:
@@ -130,13 +136,18 @@ def as_listed(
                 laid = otherwise(config)
             found |= {key: laid for key in (*(beside or ()), config.laid_by) if key and config.data.get(key)}
         config.ignore(*(beside or ()))
-        (first, listed), *rest = found.items()
-        for key, words in rest:
-            if words != listed:
-                config.expected(f"the same layers as {first}", key)
-        return listed
+        return agreed(config, found)
 
     return kinds
+
+
+def agreed(config: Config, found: Mapping[str, list[str]]) -> list[str]:
+    """The layers that several keys state, each a word for each. Notes a fault where one differs from the first."""
+    (first, listed), *rest = found.items()
+    for key, words in rest:
+        if words != listed:
+            config.expected(f"the same layers as {first}", key)
+    return listed
 
 
 def spelt(config: Config, key: str, spellings: Mapping[str, str]) -> list[str]:

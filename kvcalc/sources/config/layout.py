@@ -13,14 +13,14 @@ from kvcalc.sources.config.kinds import Kinds
 from kvcalc.sources.config.lookup import Config
 from kvcalc.sources.config.numbers import Fields, Numbers
 
-__all__ = ["ATTENTION", "CONTEXT", "REACH", "Family", "Sharing", "described"]
+__all__ = ["ATTENTION", "CONTEXT", "SPANS", "Family", "Sharing", "described"]
 
 # The limit in tokens, the most particular spelling first: Qwen 1 states two, and was trained on `seq_length`.
 CONTEXT = ("seq_length", "max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length",
            "model_max_length", "n_ctx", "sequence_len")  # fmt: skip
 
 ATTENTION: Mapping[str, Names] = {"full": ("full",), "sliding": ("sliding",), "chunked": ("chunked",), NONE: ()}
-REACH: Mapping[str, Numbers] = {"sliding": n.sliding, "chunked": n.chunked}
+SPANS: Mapping[str, Numbers] = {"sliding": n.sliding, "chunked": n.chunked}
 
 Sharing = Callable[[Config, list[Names]], list[Names]]
 
@@ -37,7 +37,7 @@ class Family(NamedTuple):
     kinds: Kinds
     words: Mapping[str, Names] = ATTENTION
     top: Callable[[Config], Fields] = n.heads
-    caches: Mapping[str, Numbers] = REACH
+    caches: Mapping[str, Numbers] = SPANS
     draft: Draft = drafts.repeated("full")
     share: Sharing | None = None
     context: Sequence[str] = CONTEXT

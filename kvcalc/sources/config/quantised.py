@@ -12,7 +12,7 @@ from kvcalc.errors import shown
 from kvcalc.sources.config.language import Part
 from kvcalc.sources.config.lookup import SCHEMES, Config
 
-__all__ = ["Stored", "kv_dtype", "schemes", "weights"]
+__all__ = ["Stored", "kept", "kv_dtype", "schemes", "weights"]
 
 # Names of algorithms, ModelOpt's and those of others, in lower case.
 _ALGORITHMS = {
@@ -120,6 +120,36 @@ def _scheme(part: Mapping[str, object]) -> str | None:
     return f"int{bits}" if bits in (4, 8) and kind == "int" else None
 
 
+# Lists of what a scheme leaves as it was, and how the parts of a layer are called there.
+_IGNORED = ("ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers")
+_PARTS = {
+    "attention": re.compile(r"(?:self_)?attn(?:\*|\.\*|\W*$|\W+(?:q_a_proj|q_b_proj|q_proj|qkv_proj))"),
+    "state": re.compile(r"linear_attn(?:\*|\W*$|\W+in_proj)|mixer\W+in_proj"),
+    "dense": re.compile(r"mlp\W+\(?(?:gate\||gate_proj|up_proj)"),
+    "shared": re.compile(r"shared_experts?(?:\*|\.\*|\W*$|\W+(?:gate_proj|up_proj))"),
+}
+
+
+def kept(sources: Sequence[Config], layers: int) -> list[str]:
+    """Parts that a quantised checkpoint leaves in 16 bits in at least half of its layers, beside tables and norms.
+
+    A pattern stands for all layers. Single layers, as the first ones often are, are not told apart.
+    """
+    listed = [str(one) for source in sources for key in _IGNORED for one in _entries(source.data.get(key))]
+    found = []
+    for part, pattern in _PARTS.items():
+        named = [entry for entry in listed if pattern.search(entry)]
+        own = {match[1] for entry in named if (match := re.search(r"layers\.(\d+)\b", entry))}
+        general = any(not re.search(r"layers\.\d", entry) for entry in named)
+        if general or 2 * len(own) >= layers > 0:
+            found.append(part)
+    return found
+
+
+def _entries(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
 def kv_dtype(sources: Sequence[Config]) -> str | None:
     """The dtype of the cache that the checkpoint declares, or None. A null declares nothing; two must agree."""
     declared = [
@@ -140,7 +170,7 @@ def _refuse_other_schemes(source: Config) -> None:
     """Refuse what sounds like a quantised cache in a way that is not read: Quark's kv_cache_group, nested schemes."""
     inner = [source.data, *(value for value in source.data.values() if isinstance(value, Mapping))]
     for key, value in ((key, value) for data in inner for key, value in data.items() if key not in _KV_KEYS):
-        if value and re.fullmatch(r"(\w+_)?kv(_\w+)?", str(key).lower()) and str(value).lower() not in ("none", "auto"):
+        if value and "kv" in str(key).lower().split("_") and str(value).lower() not in ("none", "auto"):
             source.refuse(
                 f"expected a scheme of the KV cache that is understood, got {shown(value)}", str(key), hint=_HINT
             )

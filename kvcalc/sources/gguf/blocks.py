@@ -5,6 +5,8 @@ Rules: load_hparams in src/llama-model.cpp, n_embd_r and n_embd_s in src/llama-h
 
 from typing import NamedTuple
 
+from kvcalc.core.model import Pattern
+from kvcalc.preset.caches import span_key
 from kvcalc.preset.notation import SHARED
 from kvcalc.sources.gguf.keys import Keys
 
@@ -70,18 +72,19 @@ class Blocks:
             found.append(width)
         return found[0], found[1]
 
-    def attention(self, i: int, reach: str = "full", span: int = 0) -> Cache:
+    def attention(self, i: int, pattern: Pattern = "full", span: int = 0) -> Cache:
         """Keys and values of all KV heads of block `i`."""
         heads, kv_heads = self.heads[i], self.kv_heads[i]
-        k_dim, v_dim = self.widths(sliding=reach != "full")
+        k_dim, v_dim = self.widths(sliding=pattern != "full")
         if not kv_heads:  # pruned (Nemotron-NAS)
             return Cache("noop", "full", {"heads": self.first_heads(), "kv_heads": 0, "k_dim": k_dim, "v_dim": v_dim})
         if not heads or heads % kv_heads:
             self.keys.refuse("attention.head_count_kv", f"divisors of the query heads, {heads} in block {i}")
         fields: dict[str, Value] = {"heads": heads, "kv_heads": kv_heads, "k_dim": k_dim, "v_dim": v_dim}
-        if reach != "full":
-            fields["window" if reach == "sliding" else "chunk"] = span
-        return Cache(reach, reach, fields)
+        key = span_key(pattern)
+        if key is not None:
+            fields[key] = span
+        return Cache(pattern, pattern, fields)
 
     def mamba1(self) -> Cache:
         keys = self.keys

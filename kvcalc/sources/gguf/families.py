@@ -70,8 +70,11 @@ def _every(interval: int, state: _State, attention: Family = _plain) -> Family:
 def _lfm2(blocks: Blocks) -> Callable[[int], Layer]:
     """Short convolutions, and attention that slides if a window is given."""
     window = blocks.keys.number("attention.sliding_window") or 0
-    reach = "sliding" if window else "full"
-    return _where_no_heads(_shortconv, lambda own: lambda i: (own.attention(i, reach, window),))(blocks)
+
+    def attention(own: Blocks) -> Callable[[int], Layer]:
+        return lambda i: (own.attention(i, "sliding", window) if window else own.attention(i),)
+
+    return _where_no_heads(_shortconv, attention)(blocks)
 
 
 def _falcon_h1(blocks: Blocks) -> Callable[[int], Layer]:

@@ -13,6 +13,7 @@ from kvcalc.errors import escape, nearest
 from kvcalc.sources.faults import Phrase, fault
 from kvcalc.sources.gguf import tensors
 from kvcalc.sources.gguf.blocks import Blocks, Layer
+from kvcalc.sources.gguf.dimensions import dimensions_of
 from kvcalc.sources.gguf.families import ARRANGED, FAMILIES, NO_CACHE
 from kvcalc.sources.gguf.header import Tensor
 from kvcalc.sources.gguf.keys import BY_HAND, MOST_WIDTH, Keys
@@ -64,6 +65,7 @@ def preset_from_gguf(
     layers, draft = _layers(blocks, held, whole=weights_bytes is not None)
     limit = keys.number("context_length", 1, 1 << 40)
     chosen = _chosen(keys, layers)
+    widths = dimensions_of(keys, blocks.trunk, held if weights_bytes is not None else ())
     keys.close()
     preset: dict[str, object] = {"name": _name(metadata, file)}
     model_type = _model_type(arch, layers)
@@ -80,6 +82,8 @@ def preset_from_gguf(
         preset["parameters"] = parameters
     if weights_bytes and weights_bytes <= MOST_BYTES:
         preset["weights_bytes"] = weights_bytes
+    if widths:
+        preset["dimensions"] = widths
     if limit is not None:
         preset["max_context"] = limit
         if arch == "t5":  # what its converter calls the limit is the length that the encoder was trained with

@@ -4,8 +4,9 @@ Rules: load_arch_hparams in src/models/ARCH.cpp and load_swa_pattern in src/llam
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from kvcalc.core.model import Pattern
 from kvcalc.sources.gguf.blocks import Blocks, Layer, shared
 
 __all__ = ["WINDOWED"]
@@ -23,7 +24,7 @@ class _Rule(NamedTuple):
     first: bool = False
     absent: int | None = None
     always: int | None = None
-    reach: Literal["sliding", "chunked"] = "sliding"
+    pattern: Pattern = "sliding"
 
 
 _IN_FILE = _Rule(None)
@@ -46,7 +47,7 @@ _RULES = {
     "exaone4": _Rule(4, absent=0),
     "exaone-moe": _Rule(4, absent=128),
     "plamo3": _Rule(8, absent=0),
-    "llama4": _Rule(4, absent=8192, always=8192, reach="chunked"),
+    "llama4": _Rule(4, absent=8192, always=8192, pattern="chunked"),
     "mimo2": _IN_FILE,
     "step35": _IN_FILE,
     "spark2_5": _IN_FILE,
@@ -64,7 +65,7 @@ def _windowed(blocks: Blocks) -> Callable[[int], Layer]:
     rule = _RULES[blocks.keys.arch]
     window = _window(blocks, rule)
     slides = _pattern(blocks, rule) if window else [False] * blocks.total
-    return lambda i: (blocks.attention(i, rule.reach, window) if slides[i] else blocks.attention(i),)
+    return lambda i: (blocks.attention(i, rule.pattern, window) if slides[i] else blocks.attention(i),)
 
 
 def _window(blocks: Blocks, rule: _Rule) -> int:

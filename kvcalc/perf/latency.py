@@ -1,0 +1,152 @@
+"""What requests meet at a rate, at any percentile: the first token, a token, and the whole answer.
+
+The first token waits for the prompts before it (Erlang C, `waiting`), is computed, and passes the server. A token's
+mean over a request strays with the prompts that come between, and with how many others are there; the whole answer
+strays with its length.
+"""
+
+from math import erf, exp, sqrt
+from typing import NamedTuple
+
+from kvcalc.perf.demand import Found
+from kvcalc.perf.flow import Flow
+from kvcalc.perf.waiting import erlang_c, mean_wait
+from kvcalc.perf.workload import Lengths
+
+__all__ = ["Latency", "Miss", "Targets", "latency_of"]
+
+_MOST_PROMPTS = 64  # lengths that are told apart
+
+
+class Targets(NamedTuple):
+    """Seconds that so many of 100 requests are promised; None where nothing is."""
+
+    ttft: float | None = None
+    tpot: float | None = None
+    e2e: float | None = None
+    percentile: float = 95.0
+
+
+class Miss(NamedTuple):
+    """A target that is missed, by its name, and what is met instead."""
+
+    name: str
+    target: float
+    found: float
+    percentile: float
+
+    def __str__(self) -> str:
+        return f"{self.name} at p{self.percentile:g} is {self.found:.3g} s: above {self.target:g} s"
+
+
+class Latency(NamedTuple):
+    """Times of one mix of requests. `waits` is the chance to wait at all and `wait` the mean of those who do.
+
+    `prompts` are seconds of prompts by their shares, `before` what each request meets in any case: half a step and the
+    server. `token` is the mean time of a token with its standard deviation over requests, `generated` their tokens.
+    """
+
+    waits: float
+    wait: float
+    prompts: tuple[tuple[float, float], ...]
+    before: float
+    token: float
+    token_spread: float
+    generated: float
+    generated_spread: float
+
+    def ttft(self, percentile: float) -> float:
+        """Seconds to the first token that so many of 100 requests do not exceed."""
+        part = percentile / 100
+        low, high = 0.0, max(seconds for seconds, _ in self.prompts)
+        while self._within(high) < part:
+            low, high = high, 2 * high + self.wait
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._within(middle) < part else (low, middle)
+        return self.before + high
+
+    def _within(self, seconds: float) -> float:
+        """The share of requests whose wait and prompt take so long at most."""
+        return sum(share * self._begun(seconds - own) for own, share in self.prompts)
+
+    def _begun(self, seconds: float) -> float:
+        """The share of requests that wait so long at most."""
+        if seconds < 0:
+            return 0.0
+        return 1 - self.waits * exp(-seconds / self.wait) if self.wait else 1.0
+
+    def tpot(self, percentile: float) -> float:
+        """Seconds of a token, as the mean over a request's tokens, that so many of 100 requests do not exceed."""
+        return self.token + _deviations(percentile) * self.token_spread
+
+    def e2e(self, percentile: float) -> float:
+        """Seconds of a whole answer that so many of 100 requests do not exceed."""
+        mean = sum(share * seconds for seconds, share in self.prompts)
+        first = self.before + self.waits * self.wait + mean
+        square = sum(share * (seconds - mean) ** 2 for seconds, share in self.prompts)
+        waited = self.waits * (2 - self.waits) * self.wait**2
+        steps = max(self.generated - 1, 0.0)
+        written = (self.token * self.generated_spread) ** 2 + (steps * self.token_spread) ** 2
+        return first + steps * self.token + _deviations(percentile) * sqrt(square + waited + written)
+
+    def missed(self, targets: Targets) -> Miss | None:
+        """The first target that is missed."""
+        of = {"TTFT": (targets.ttft, self.ttft), "TPOT": (targets.tpot, self.tpot), "E2E": (targets.e2e, self.e2e)}
+        for name, (target, at) in of.items():
+            if target is not None and (found := at(targets.percentile)) > target:
+                return Miss(name, target, found, targets.percentile)
+        return None
+
+
+def latency_of(
+    flowing: Flow,
+    lengths: Lengths,
+    rate: float,
+    batch: float,
+    before: float,
+    *,
+    found: Found,
+    arrivals: float = 1.0,
+    servers: int = 1,
+) -> Latency:
+    """What requests meet with `batch` sequences there on average, and `before` seconds beside wait and prompt.
+
+    `servers` replicas take requests from one queue; 1 where each has its own.
+    """
+    clock, busy, seconds = flowing.clock, flowing.busy(rate), flowing.prompt_seconds
+    variation = flowing.work.variation
+    waits = erlang_c(servers, busy * servers)
+    wait = mean_wait(busy, seconds, variation, arrivals, servers) / waits if waits else 0.0
+    token = flowing.step(batch) / (1 - busy)
+    # Prompts come between the tokens of a request as a compound Poisson stream over its time; and the batch, as Poisson
+    # as its arrivals, makes steps longer or shorter for as long as it lasts.
+    between = rate * seconds**2 * (1 + variation) * arrivals * token / max(lengths.generated, 1.0)
+    slope = flowing.step(batch + 1) - flowing.step(batch)
+    crowd = slope**2 * batch * arrivals / (1 - busy) ** 2
+    prompts = tuple((clock.prompt(length, found.of(length)), share) for length, share in _told_apart(lengths))
+    squares = max(lengths.generated_squares - lengths.generated**2, 0.0)
+    return Latency(waits, wait, prompts, before, token, sqrt(between + crowd), lengths.generated, sqrt(squares))
+
+
+def _told_apart(lengths: Lengths) -> list[tuple[float, float]]:
+    """Lengths of prompts with their shares: all, or so many means of as many requests each."""
+    if len(lengths.prompts) <= _MOST_PROMPTS:
+        return list(lengths.prompts)
+    found: list[tuple[float, float]] = []
+    tokens = part = 0.0
+    for length, share in sorted(lengths.prompts):
+        tokens, part = tokens + length * share, part + share
+        if part * _MOST_PROMPTS >= 1:
+            found.append((tokens / part, part))
+            tokens = part = 0.0
+    return [*found, *([(tokens / part, part)] if part else [])]
+
+
+def _deviations(percentile: float) -> float:
+    """Standard deviations from the mean to a percentile of a normal distribution."""
+    low, high = -9.0, 9.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if (1 + erf(middle / sqrt(2))) / 2 < percentile / 100 else (low, middle)
+    return high

@@ -1,0 +1,43 @@
+"""How many parameters the towers for images and sound have beside the language part, as far as their shape tells."""
+
+from collections.abc import Iterator, Mapping
+
+from kvcalc.sources.config.language import Part
+
+__all__ = ["encoder_parameters"]
+
+# Qwen2-VL's hidden_size is what its tower hands on.
+_TOWERS = ("vision_config", "audio_config", "vision_tower_cfg", "vision_tower_config")
+_WIDTH = ("embed_dim", "hidden_size", "d_model", "width", "vt_hidden_size")
+_LAYERS = ("num_hidden_layers", "depth", "encoder_layers", "layers", "vt_num_hidden_layers")
+_INNER = ("intermediate_size", "encoder_ffn_dim", "vt_intermediate_size")
+_GATED = ("pixtral", "qwen2_5_vl", "mistral3", "gemma4_vision")
+
+
+def encoder_parameters(part: Part) -> int | None:
+    """The sum over all towers: four matrices of attention and two or three of the feed-forward part in each layer.
+
+    Patches, positions and norms are left out, so that it is right to some per cent of the tower. None: no tower.
+    """
+    found = sum(_tower(tower) for data in (*part.around, part.data) for tower in _towers(data))
+    return found or None
+
+
+def _towers(data: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    for key in _TOWERS:
+        if isinstance(tower := data.get(key), dict):
+            yield tower
+
+
+def _tower(tower: Mapping[str, object]) -> int:
+    width, layers, inner = (_first(tower, keys) for keys in (_WIDTH, _LAYERS, _INNER))
+    if width is None or layers is None:
+        return 0
+    ratio = tower.get("mlp_ratio")
+    inner = inner or int(width * ratio if isinstance(ratio, int | float) and 0 < ratio < 64 else width * 4)
+    matrices = 3 if str(tower.get("model_type")) in _GATED else 2
+    return layers * (4 * width * width + matrices * width * inner)
+
+
+def _first(tower: Mapping[str, object], keys: tuple[str, ...]) -> int | None:
+    return next((value for key in keys if type(value := tower.get(key)) is int and 0 < value < 1 << 24), None)
