@@ -22,6 +22,7 @@ from kvcalc.views.grid import (
     settings,
     size_column,
     sizes,
+    some_fit,
     value_on,
     verdict,
     view_of,
