@@ -18,6 +18,7 @@ from kvcalc.core.weights import parse as parse_weights
 from kvcalc.errors import KvcalcError
 from kvcalc.grid.ranges import bounded, numbers
 from kvcalc.grid.sweep import Grid, GridCell, Plane, PlaneQuestion
+from kvcalc.queries.memory import beside
 from kvcalc.queries.options import (
     CacheFormat,
     EngineChoice,
@@ -144,6 +145,8 @@ def answer(source: Source, model: Model, question: GridQuestion) -> GridAnswer:
         try:
             size, posed = _posed(source, model, chosen, launches[choice.engine])
             budget = budget_of_card(stated) if posed is None else posed.budget(stated)
+            if budget is not None and not budget.overheads:
+                budget = budget._replace(overheads=beside(budget, size.request, posed).lines)
             memory = None if budget is None else memory_split(size, budget)
         except KvcalcError as error:
             planes.append(_impossible(model, lists, choice, chosen, error))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kvcalc.core.fitting import Budget, Fit
     from kvcalc.core.model import Model
     from kvcalc.engines.base import Reservation
+    from kvcalc.launch.beside import Beside
     from kvcalc.launch.command import Launch
     from kvcalc.queries.engine import EngineQuestion
 
@@ -60,6 +61,7 @@ class SizeAnswer(NamedTuple):
         fit: What fits into that budget; None without one.
         reservation: What the engine reserves; None where none was asked.
         warnings: What the asker should know, one sentence each.
+        beside: What is estimated beside weights and cache, and whose estimate it is; None where nothing is.
     """
 
     size: Size
@@ -67,6 +69,7 @@ class SizeAnswer(NamedTuple):
     fit: "Fit | None"
     reservation: "Reservation | None"
     warnings: tuple[str, ...]
+    beside: "Beside | None" = None
 
 
 def answer(question: SizeQuestion) -> SizeAnswer:
@@ -82,8 +85,14 @@ def answer(question: SizeQuestion) -> SizeAnswer:
     from kvcalc.core.fitting import fit
     from kvcalc.core.fitting import warnings as memory_warnings
 
+    estimated = None
+    if budget.card is not None and not budget.overheads:  # nothing is known to sit beside bare memory
+        from kvcalc.queries.memory import beside
+
+        estimated = beside(budget, size.request, None)
+        budget = budget._replace(overheads=estimated.lines)
     fitted = fit(size, budget)
-    return SizeAnswer(size, budget, fitted, None, (*warnings, *memory_warnings(fitted.memory)))
+    return SizeAnswer(size, budget, fitted, None, (*warnings, *memory_warnings(fitted.memory)), estimated)
 
 
 def _engine_answer(question: SizeQuestion) -> SizeAnswer:
@@ -96,6 +105,7 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
     from kvcalc.engines.base import allocator_of, reserve  # engines are not what a short question asks about
     from kvcalc.launch.command import launch
     from kvcalc.queries.engine import ask_engine
+    from kvcalc.queries.memory import beside
 
     stated, source, choice = budget_for(question.memory), question.source, question.engine
     started = launch(choice.name, choice.words, partial(_pasted, source))
@@ -105,12 +115,16 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
         source, model, question.workload, question.form, question.split, question.memory, choice, started
     )
     reservation, budget = reserve(posed.engine, posed.question), posed.budget(stated)
-    fitted = None if budget is None else fit(size, budget, allocator_of(reservation))
+    estimated, grown = None, None
+    if budget is not None and budget.vram is not None and not budget.overheads:
+        estimated = beside(budget, size.request, posed)
+        budget, grown = budget._replace(overheads=estimated.lines), budget.vram if posed.engine.grows else None
+    fitted = None if budget is None else fit(size, budget, allocator_of(reservation, grown))
     shorter = None if fitted is None else _shortened(posed, reservation, fitted)
     if shorter is not None and budget is not None:
         posed, reservation = shorter, reserve(shorter.engine, shorter.question)
         size = measure(shorter.question.request)
-        fitted = fit(size, budget, allocator_of(reservation))
+        fitted = fit(size, budget, allocator_of(reservation, grown))
     warnings = [*request_warnings(size.request), *posed.warnings, *reservation.allocation.warnings]
     if budget is not None:  # flags that change the memory and are not counted, before what would rest on them
         uncounted = touching(posed.options.uncounted, cache_alone=budget.vram is None)
@@ -122,7 +136,7 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
         warnings.append(_AT_MOST)
     stored = posed.stored if budget is not None and budget.weights == "auto" else None
     warnings += memory_warnings(fitted and fitted.memory, stored)
-    return SizeAnswer(size, budget, fitted, reservation, tuple(warnings))
+    return SizeAnswer(size, budget, fitted, reservation, tuple(warnings), estimated)
 
 
 def _shortened(posed: "EngineQuestion", reservation: "Reservation", fitted: "Fit") -> "EngineQuestion | None":

@@ -17,6 +17,7 @@ from kvcalc.perf.flops import count
 from kvcalc.perf.links import LINKS, Link
 from kvcalc.perf.machine import Attained
 from kvcalc.perf.tradeoff import Comparison, compare
+from kvcalc.queries.memory import beside
 from kvcalc.queries.options import (
     CacheFormat,
     Memory,
@@ -129,6 +130,7 @@ def _memory(size: Size, gpu: NamedGpu, weights: Weights | None) -> MemorySplit:
     """The memory of each GPU, as the size of the same question has it."""
     budget = budget_of_card(budget_for(Memory(gpu=gpu, weights=weights)))
     assert budget is not None
+    budget = budget._replace(overheads=beside(budget, size.request, None).lines)
     return memory_split(size, budget)
 
 

@@ -69,7 +69,9 @@ _PARTS = {
     "engine": ("name", "version", "reserved_bytes_total", "reserved_bytes_per_gpu"),
     "fit": (
         "vram_bytes_per_gpu", "memory_source", "gpus", "utilization", "weights_bytes_per_gpu", "overhead_bytes_per_gpu",
-        "kv_budget_bytes_per_gpu", "kv_bytes_per_gpu", "max_batch", "max_context", "capacity_tokens", "fits",
+        "overheads_of", "kv_budget_bytes_per_gpu",
+        "kv_budget_bytes_per_gpu_low", "kv_budget_bytes_per_gpu_high", "kv_bytes_per_gpu", "max_batch", "max_context",
+        "capacity_tokens", "fits",
         "binding", "context_binding", "gpus_for_weights",
     ),
 }  # fmt: skip

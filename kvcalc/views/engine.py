@@ -113,7 +113,7 @@ def _counted_rows(reservation: Reservation, fit: Fit | None) -> list[tuple[Cell,
     rows: list[tuple[Cell, ...]] = [("GPU KV cache size, tokens", Count(counted.tokens))]
     bounds = _range(reservation, fit)
     if bounds is not None:
-        rows.append(("with CUDA graphs and activations, an estimate", f"from {bounds[0]:,}"))
+        rows.append(("depending on runtime overhead", f"{bounds[0]:,} to {bounds[1]:,}"))
     if counted.concurrency is not None:
         rows.append(("maximum concurrency, as logged", f"{counted.concurrency:.2f}x"))
     return rows

@@ -11,6 +11,7 @@ from kvcalc.queries.plan import PlanAnswer
 from kvcalc.queries.starts import Starts, command, starts_of
 from kvcalc.version import __version__
 from kvcalc.views.model import model_values
+from kvcalc.views.size import overhead_lines
 
 if TYPE_CHECKING:
     from kvcalc.views.types.plan import PlanDocument, PlanOption, PlanRequest, RefusedGpus, ReplicaLoad
@@ -110,19 +111,7 @@ def _option(row: PlanRow, answer: PlanAnswer, starts: Starts) -> "PlanOption":
         "overhead_bytes_per_gpu": size.likely,
         "kv_budget_bytes_per_gpu": memory.kv_budget,
         "kv_bytes_per_gpu": row.fit.kv_asked,
-        "overheads": [
-            {
-                "name": line.name,
-                "bytes": line.size.likely,
-                "bytes_low": line.size.low,
-                "bytes_high": line.size.high,
-                "rule": line.rule,
-                "source": line.source,
-                "inside": line.inside,
-                "saving": line.saving or None,
-            }
-            for line in row.lines
-        ],
+        "overheads": overhead_lines(row.lines),
         "load": None if row.load is None else _load(row.load),
         "price_per_hour": None if row.card.price is None else price(row),
         "command": command(answer, row),

@@ -12,11 +12,14 @@ from kvcalc.version import __version__
 from kvcalc.views.model import model_values
 
 if TYPE_CHECKING:
-    from kvcalc.core.fitting import Budget, Fit
-    from kvcalc.views.types.model import CacheShape, KvSizes, LayerGroup
-    from kvcalc.views.types.size import EngineSizes, FitValues, SizeDocument, SizeRequest, TextbookSize
+    from collections.abc import Sequence
 
-__all__ = ["kv_values", "size_document"]
+    from kvcalc.core.fitting import Budget, Fit
+    from kvcalc.core.overheads import Overhead
+    from kvcalc.views.types.model import CacheShape, KvSizes, LayerGroup
+    from kvcalc.views.types.size import EngineSizes, FitValues, OverheadLine, SizeDocument, SizeRequest, TextbookSize
+
+__all__ = ["kv_values", "overhead_lines", "size_document"]
 
 
 def size_document(answer: SizeAnswer, *, explain: bool = False) -> "SizeDocument":
@@ -34,7 +37,7 @@ def size_document(answer: SizeAnswer, *, explain: bool = False) -> "SizeDocument
         "warnings": list(answer.warnings),
         "kv": kv_values(size),
         "textbook": _textbook(size),
-        "fit": None if fit is None else _fit(fit, size),
+        "fit": None if fit is None else _fit(fit, size, answer),
         "engine": engine,
     }
     if explain:
@@ -177,7 +180,24 @@ def _textbook(size: Size) -> "TextbookSize | None":
     }
 
 
-def _fit(fit: "Fit", size: Size) -> "FitValues":
+def overhead_lines(lines: "Sequence[Overhead]") -> "list[OverheadLine]":
+    """What a GPU holds beside weights and cache."""
+    return [
+        {
+            "name": line.name,
+            "bytes": line.size.likely,
+            "bytes_low": line.size.low,
+            "bytes_high": line.size.high,
+            "rule": line.rule,
+            "source": line.source,
+            "inside": line.inside,
+            "saving": line.saving or None,
+        }
+        for line in lines
+    ]
+
+
+def _fit(fit: "Fit", size: Size, answer: SizeAnswer) -> "FitValues":
     memory, counted = fit.memory, fit.memory.vram is not None
     return {
         "vram_bytes_per_gpu": memory.vram,
@@ -186,7 +206,11 @@ def _fit(fit: "Fit", size: Size) -> "FitValues":
         "utilization": memory.utilization.part / memory.utilization.of if memory.utilization else None,
         "weights_bytes_per_gpu": memory.weights,
         "overhead_bytes_per_gpu": memory.overhead,
+        "overheads": overhead_lines(memory.overheads),
+        "overheads_of": None if answer.beside is None else answer.beside.engine or None,
         "kv_budget_bytes_per_gpu": memory.kv_budget,
+        "kv_budget_bytes_per_gpu_low": memory.kv_budget_low,
+        "kv_budget_bytes_per_gpu_high": memory.kv_budget_high,
         "kv_bytes_per_gpu": fit.kv_asked,
         "max_batch": fit.max_batch,
         "max_context": fit.max_context,

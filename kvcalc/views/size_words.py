@@ -50,7 +50,7 @@ def size_report(answer: SizeAnswer, *, explain: bool) -> Report:
         whole=0 if fit is None else fit.memory.vram or fit.memory.kv_budget,
         verdict="" if fit is None else _verdict(fit, size),
         fits=None if fit is None else fit.fits,
-        notes=_notes(size) + _memory_notes(fit) + ([] if engine is None else engine.notes),
+        notes=_notes(size) + _memory_notes(answer) + ([] if engine is None else engine.notes),
         warnings=list(answer.warnings),
     )
 
@@ -141,17 +141,22 @@ def _memory(fit: Fit) -> list[Part]:
     parts = [Part("KV cache asked for", fit.kv_asked), Part("headroom", rest)]
     if memory.vram is None:
         return [*parts, Part("KV memory given", memory.kv_budget)]
-    before = [Part("weights", memory.weights or 0), Part("overhead", memory.overhead or 0)]
+    lines = [Part(f"overhead: {line.name}", line.size.likely) for line in memory.overheads if line.inside]
+    before = [Part("weights", memory.weights or 0), *(lines or [Part("overhead", memory.overhead or 0)])]
     if memory.outside:
         before.insert(0, Part(f"outside utilization {memory.utilization}", memory.outside))
     given = "VRAM given" if memory.card is None else f"memory of {memory.card.label}"
     return [*before, *parts, Part(given, memory.vram)]
 
 
-def _memory_notes(fit: Fit | None) -> list[str]:
-    """Which of the numbers that go by the name of a card's memory was used."""
-    card = None if fit is None else fit.memory.card
-    return [] if card is None else [f"memory of {card.label}: {MEMORY_SOURCES[card.memory_source]}"]
+def _memory_notes(answer: SizeAnswer) -> list[str]:
+    """Which of the numbers that go by the name of a card's memory was used, and whose overheads were."""
+    card = None if answer.fit is None else answer.fit.memory.card
+    found = [] if card is None else [f"memory of {card.label}: {MEMORY_SOURCES[card.memory_source]}"]
+    if answer.beside is not None and answer.beside.lines:
+        usual = ", which is usual on such a card" if answer.beside.usual else ""
+        found.append(f"overheads as {answer.beside.engine} has them{usual}: estimates, which --overhead replaces")
+    return found
 
 
 def _limits(fit: Fit, size: Size, *, exact: bool) -> Section:

@@ -4,9 +4,10 @@ from typing import Literal, TypedDict
 
 from kvcalc.planner.reasons import Binding
 from kvcalc.views.types.model import Document, ModelFacts
+from kvcalc.views.types.size import OverheadLine
 
 __all__ = [
-    "AttainedShares", "FormatChange", "OverheadLine", "PlanDocument", "PlanOption", "PlanRequest", "RefusedGpus",
+    "AttainedShares", "FormatChange", "PlanDocument", "PlanOption", "PlanRequest", "RefusedGpus",
     "ReplicaLoad",
 ]  # fmt: skip
 
@@ -36,21 +37,6 @@ class PlanRequest(TypedDict):
     across_machines: bool
     overhead_bytes: int | None  # on each GPU
     sort: Literal["rank", "price"]
-
-
-class OverheadLine(TypedDict):
-    """What a GPU holds beside weights and cache: bytes with their range. `inside`: it comes off the engine's share;
-    `saving`: what would give memory back.
-    """
-
-    name: str
-    bytes: int
-    bytes_low: int
-    bytes_high: int
-    rule: str
-    source: str
-    inside: bool
-    saving: str | None
 
 
 class AttainedShares(TypedDict):

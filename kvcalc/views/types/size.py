@@ -6,8 +6,19 @@ from kvcalc.core.fitting import Binding
 from kvcalc.views.types.model import Document, KvSizes, ModelFacts
 
 __all__ = [
-    "OPEN", "EngineCapacity", "EngineDifference", "EngineLayer", "EngineNotes", "EngineSizes", "EngineTotals",
-    "FitValues", "SizeDocument", "SizeRequest", "SumTerm", "TextbookSize",
+    "OPEN",
+    "EngineCapacity",
+    "EngineDifference",
+    "EngineLayer",
+    "EngineNotes",
+    "EngineSizes",
+    "EngineTotals",
+    "FitValues",
+    "OverheadLine",
+    "SizeDocument",
+    "SizeRequest",
+    "SumTerm",
+    "TextbookSize",
 ]  # fmt: skip
 
 
@@ -47,6 +58,21 @@ class TextbookSize(TypedDict):
     formula: str
 
 
+class OverheadLine(TypedDict):
+    """What a GPU holds beside weights and cache: bytes with their range. `inside`: it comes off the engine's share;
+    `saving`: what would give memory back.
+    """
+
+    name: str
+    bytes: int
+    bytes_low: int
+    bytes_high: int
+    rule: str
+    source: str
+    inside: bool
+    saving: str | None
+
+
 class FitValues(TypedDict):
     """What fits into a budget. What a GPU's memory goes to is null where the budget is one for the cache alone."""
 
@@ -56,7 +82,11 @@ class FitValues(TypedDict):
     utilization: float | None
     weights_bytes_per_gpu: int | None
     overhead_bytes_per_gpu: int | None
+    overheads: list[OverheadLine]
+    overheads_of: str | None  # the engine whose estimates they are
     kv_budget_bytes_per_gpu: int  # below zero where weights and overhead take more than there is
+    kv_budget_bytes_per_gpu_low: int | None  # null where nothing is estimated
+    kv_budget_bytes_per_gpu_high: int | None
     kv_bytes_per_gpu: int  # on the fullest, of what was asked
     max_batch: int | None  # sequences of the asked context; null: without a limit, as the next two
     max_context: int | None  # at the asked batch
