@@ -173,11 +173,13 @@ def test_what_multiplies_is_refused(
 
 
 def test_one_budget_counts_all_of_a_text() -> None:
-    """Two services with 3 variables cost 4 characters for each: 24, and their words what they are long and 4 each."""
+    """Two services with 3 variables cost 4 characters for each: 24, and 24 more where other forms are looked for in
+    them; their words cost what they are long and 4 each.
+    """
     text = b"e: &e {a: 1, b: 2, c: 3}\nservices:\n  s: {image: x, environment: *e}\n  t: {image: x, environment: *e}\n"
     budget = Budget("x")
     read(text, "x", {}, budget)
-    assert MOST_WORK - budget.left == 2 * 3 * ENTRY
+    assert MOST_WORK - budget.left == 2 * (2 * 3 * ENTRY)
     with pytest.raises(OverBudgetError, match=r"^x: expected at most"):
         read(text, "x", {}, Budget("x", 23))
     budget = Budget("x")

@@ -72,7 +72,7 @@ Utilization = Annotated[_Text, option("--utilization", metavar="F", panel=_HARDW
 Weights = Annotated[_Text, option("--weights", metavar="auto|none|DTYPE|SIZE", panel=_HARDWARE,
     complete=complete_weights, help="What the whole model's weights take. Default: auto, by the preset.")]  # fmt: skip
 Overhead = Annotated[_Text, option("--overhead", metavar="SIZE", panel=_HARDWARE,
-    help="What else takes memory on each GPU. Default: 0.")]  # fmt: skip
+    help="What else takes memory on each GPU. Default: an estimate; with --vram alone 0.")]  # fmt: skip
 Tp = Annotated[_Text, option("--tp", metavar="N", panel=_HARDWARE, help="Tensor-parallel size.")]
 Pp = Annotated[_Text, option("--pp", metavar="N", panel=_HARDWARE, help="Pipeline stages.")]
 Dp = Annotated[_Text, option("--dp", metavar="N", panel=_HARDWARE, help="Replicas that share the batch.")]

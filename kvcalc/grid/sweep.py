@@ -9,11 +9,13 @@ from typing import NamedTuple
 from kvcalc.commands.effects import Uncounted, settled
 from kvcalc.core.fitting import (
     Binding,
+    Budget,
     MemorySplit,
     capacity_tokens,
     equal_sequences,
     exact_allocator,
     longest_context,
+    memory_split,
     most_sequences,
 )
 from kvcalc.core.formula import kept, size
@@ -33,7 +35,7 @@ class PlaneQuestion(NamedTuple):
     """A question without its context and batch: `size` has one of each, any. `memory` is None without a budget.
 
     `question` is the one put to an engine, where one is named; `uncounted` are its flags that change the memory and
-    are not counted.
+    are not counted, and `growing` the budget where what is beside weights and cache grows with sequences and tokens.
     """
 
     size: Size
@@ -41,6 +43,15 @@ class PlaneQuestion(NamedTuple):
     engine: Engine | None = None
     question: Question | None = None
     uncounted: tuple[Uncounted, ...] = ()
+    growing: Budget | None = None
+
+    def at(self, asked: Question) -> tuple[MemorySplit | None, int | None]:
+        """The memory for one context and batch, and the bytes of a GPU where overheads grow."""
+        budget = self.growing
+        if budget is None or budget.vram is None or self.engine is None:
+            return self.memory, None
+        lines = self.engine.memory(asked, budget.vram)
+        return memory_split(self.size, budget._replace(overheads=lines)), budget.vram
 
 
 class GridCell(NamedTuple):
@@ -168,8 +179,10 @@ def longest(setting: PlaneQuestion, context: int, batch: int) -> int | None:
     request = setting.size.request._replace(context=context, batch=batch)
     if setting.engine is None or setting.question is None:
         return longest_context(setting.memory, exact_allocator(setting.size._replace(request=request)), request)[0]
-    allocator = allocator_of(reserve(setting.engine, setting.question._replace(request=request)))
-    return longest_context(setting.memory, allocator, request)[0]
+    question = setting.question._replace(request=request)
+    memory, grown = setting.at(question)
+    allocator = allocator_of(reserve(setting.engine, question), grown)
+    return longest_context(memory or setting.memory, allocator, request)[0]
 
 
 def _exact(setting: PlaneQuestion, column: _Column, batches: Sequence[int]) -> Iterator[GridCell]:
@@ -205,7 +218,7 @@ def _reserved(
     setting: PlaneQuestion, engine: Engine, question: Question, column: _Column, batches: Sequence[int]
 ) -> Iterator[GridCell]:
     """An engine has no rule for all batches alike, and is asked for each; how many fit, where that may be another."""
-    dp, context, memory = setting.size.request.layout.dp, column.context, setting.memory
+    dp, context = setting.size.request.layout.dp, column.context
     limits: dict[int | None, tuple[int | None, Binding]] = {}
     for exact in _exact(setting._replace(memory=None), column, batches):
         asked = question._replace(request=question.request._replace(context=context, batch=exact.batch))
@@ -217,8 +230,10 @@ def _reserved(
         cell = exact._replace(
             reserved_bytes_total=reservation.reserved_total, reserved_bytes_per_gpu=reservation.reserved_per_gpu
         )
+        memory, grown = setting.at(asked)
         if memory is not None:
-            allocator = allocator_of(reservation)
+            allocator = allocator_of(reservation, grown)
+            limits = {} if grown else limits  # another batch leaves another budget
             if allocator.most_sequences not in limits:
                 limits[allocator.most_sequences] = most_sequences(memory, allocator, context)
             sequences, binding = limits[allocator.most_sequences]

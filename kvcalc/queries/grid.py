@@ -145,8 +145,10 @@ def answer(source: Source, model: Model, question: GridQuestion) -> GridAnswer:
         try:
             size, posed = _posed(source, model, chosen, launches[choice.engine])
             budget = budget_of_card(stated) if posed is None else posed.budget(stated)
+            growing = None
             if budget is not None and not budget.overheads:
                 budget = budget._replace(overheads=beside(budget, size.request, posed).lines)
+                growing = budget if posed is not None and posed.engine.grows else None
             memory = None if budget is None else memory_split(size, budget)
         except KvcalcError as error:
             planes.append(_impossible(model, lists, choice, chosen, error))
@@ -155,7 +157,7 @@ def answer(source: Source, model: Model, question: GridQuestion) -> GridAnswer:
         if posed is not None and budget is not None:
             uncounted = touching(posed.options.uncounted, cache_alone=budget.vram is None)
             warnings.update(dict.fromkeys(map(said, uncounted)))
-        setting = PlaneQuestion(size, memory, posed and posed.engine, posed and posed.question, uncounted)
+        setting = PlaneQuestion(size, memory, posed and posed.engine, posed and posed.question, uncounted, growing)
         contexts, batches = lists.contexts or [size.request.context], lists.batches or [size.request.batch]
         formats[choice[2:4]] = called = _dtype(choice.kv_dtype, size.request, lists)
         names = (choice.gpu and choice.gpu.text, choice.weights, choice.engine, called, size.request.layout.tp)

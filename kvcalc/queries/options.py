@@ -88,7 +88,7 @@ class Memory(NamedTuple):
         kv_memory: Bytes of one GPU for the cache alone.
         utilization: The fraction of the memory that is used. Default: the engine's own, else 0.9 with a card, else 1.
         weights: What the whole model's weights take. Default: auto, by the model's facts.
-        overhead: Bytes on each GPU beside weights and cache. Default: 0.
+        overhead: Bytes on each GPU beside weights and cache. Default: an estimate; with `vram` alone 0.
     """
 
     vram: int | None = None

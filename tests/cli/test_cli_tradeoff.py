@@ -51,11 +51,11 @@ def test_with_a_gpu(asked: Asked) -> None:
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [  # an H100 has 79.18 GiB = 85.02e9 B, of which 0.9 is 76.52e9
+    [  # an H100 has 79.18 GiB = 85.02e9 B, of which 0.9 is 76.52e9; an H200 150.1e9 and 135.1e9; vLLM takes some 6e9
         (["llama3-70b", "--gpu", "h100"], "the weights do not fit on h100-sxm"),  # 70.55e9 x 2 B = 141.1e9
-        (["llama3-70b", "--gpu", "2xh100"], None),  # 70.55e9 and 4,096 x 163,840 B = 0.67e9 on each
+        (["llama3-70b", "--gpu", "2xh200"], None),  # 70.55e9 and 4,096 x 163,840 B = 0.67e9 on each
         (["llama3-70b", "--gpu", "2xh100", "-b", "9"], "the weights and this cache do not fit on 2 x h100-sxm"),  # 6.04e9
-        (["llama3-70b", "--gpu", "2xh100", "-b", "8"], None),  # 5.37e9: 75.9e9 in all
+        (["llama3-70b", "--gpu", "2xh200", "-b", "80"], None),  # 53.7e9: 130.3e9 in all
         (["llama3-70b", "--gpu", "h100", "--weights", "int4"], None),  # 35.3e9
         (["llama3-70b"], None),
     ],
