@@ -13,10 +13,13 @@ Every mistake is a `KvcalcError`. The command line asks the same questions. Name
 so that `import kvcalc` costs nothing.
 """
 
-from typing import TYPE_CHECKING, Any
+# As in `typing`, which is not imported for it: an interrupt meets a program that has hardly begun.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from kvcalc.api import check, compare, fit, gpus, load, models, plan, size, sweep, tradeoff
+    from typing import Any
+
+    from kvcalc.api import check, compare, fit, gpus, load, models, plan, schema, size, sweep, tradeoff
     from kvcalc.core.fitting import Fit
     from kvcalc.core.model import Model
     from kvcalc.core.sizing import Size
@@ -25,12 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DocumentError", "Fit", "KvcalcError", "Model", "Size", "__version__", "check", "compare", "fit", "gpus", "load",
-    "models", "plan", "size", "sweep", "tradeoff",
+    "models", "plan", "schema", "size", "sweep", "tradeoff",
 ]  # fmt: skip
 
 _HOMES = {
     **dict.fromkeys(("fit", "gpus", "load", "models", "size", "sweep", "compare"), "api.sizes"),
     **dict.fromkeys(("check", "plan", "tradeoff"), "api.plans"),
+    "schema": "api.schemas",
     **dict.fromkeys(("DocumentError", "KvcalcError"), "errors"),
     "Fit": "core.fitting",
     "Model": "core.model",
@@ -39,7 +43,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _HOMES:
         raise AttributeError(f"module 'kvcalc' has no attribute '{name}'")
     from importlib import import_module

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from itertools import islice
 from typing import NamedTuple
 
 __all__ = ["DocumentError", "ExitCode", "KvcalcError", "Problem", "escape", "nearest", "shown", "shown_path"]
 
-_LONGEST_NAME = 300  # among names that may be meant
+# A comparison of two names takes time with the product of their lengths, and no name of ours is as long.
+_LONGEST_NAME = 60
+_MOST_NAMES = 2000  # that are compared with one
 _LONGEST_PATH = 300  # shown whole; the system allows 4,096
 
 
@@ -96,8 +99,9 @@ def shown_path(path: str) -> str:
 
 def nearest(word: str, among: Iterable[str], most: int = 3) -> list[str]:
     """The names closest to a misspelt one, best first."""
-    if len(word) > _LONGEST_NAME:  # a comparison takes time with its length, and no name is as long
+    if len(word) > _LONGEST_NAME:
         return []
     from difflib import get_close_matches  # only on the way to an error: start-up does not pay for it
 
-    return get_close_matches(word.lower(), list(among), n=most, cutoff=0.6)
+    names = [name for name in islice(among, _MOST_NAMES) if len(name) <= _LONGEST_NAME]
+    return get_close_matches(word.lower(), names, n=most, cutoff=0.6)

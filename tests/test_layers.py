@@ -33,8 +33,15 @@ ORDER = (
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 
 # Text of people's becomes names and numbers here, which needs to know of neither models nor files.
-READERS = ("preset.notation", "preset.fields", "commands.variables", "commands.shell")
-BELOW_READERS = ("errors", "core.units", "commands.variables")
+READERS = (
+    "preset.notation",
+    "preset.fields",
+    "commands.budget",
+    "commands.words",
+    "commands.variables",
+    "commands.shell",
+)
+BELOW_READERS = ("errors", "core.units", "commands.budget", "commands.variables")
 
 # What computes and what reads text has no files, no terminal and no formats: these import none of IMPURE.
 PURE_PACKAGES = ("errors", "version", "core", "perf", "engines", "grid", "planner")

@@ -6,6 +6,7 @@ Every mistake is a KvcalcError, which names the argument.
 """
 
 from kvcalc.api.plans import check, plan, tradeoff
+from kvcalc.api.schemas import schema
 from kvcalc.api.sizes import compare, fit, gpus, load, models, size, sweep
 
-__all__ = ["check", "compare", "fit", "gpus", "load", "models", "plan", "size", "sweep", "tradeoff"]
+__all__ = ["check", "compare", "fit", "gpus", "load", "models", "plan", "schema", "size", "sweep", "tradeoff"]

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from kvcalc.queries.size import SizeAnswer
     from kvcalc.queries.tradeoff import TradeoffAnswer
     from kvcalc.views.report import Report
+    from kvcalc.views.types.check import CheckDocument
+    from kvcalc.views.types.grid import CompareDocument, SweepDocument
+    from kvcalc.views.types.plan import PlanDocument
+    from kvcalc.views.types.size import SizeDocument
+    from kvcalc.views.types.tradeoff import TradeoffDocument
 
 __all__ = [
     "CheckResult", "CompareResult", "GpuNames", "ModelNames", "PlanResult", "Result", "SizeResult", "SweepResult",
@@ -31,7 +36,7 @@ Row = dict[str, Any]
 class Result:
     """An answer: what all of them can do."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Mapping[str, Any]:
         """The document that `--json` prints. Bytes are ints, under keys that contain `bytes`."""
         raise NotImplementedError
 
@@ -87,7 +92,7 @@ class SizeResult(Result):
         """Bytes on the GPU that holds most."""
         return self.size.bytes_per_gpu
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> "SizeDocument":
         from kvcalc.views.size import size_document
 
         return size_document(self._answer)
@@ -116,7 +121,7 @@ class PlanResult(Result):
         self.options: Sequence[PlanRow] = answer.proposal.rows
         self.warnings: tuple[str, ...] = answer.warnings
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> "PlanDocument":
         from kvcalc.views.plan import plan_document
 
         return plan_document(self._answer)
@@ -150,10 +155,11 @@ class SweepResult(Result):
         """Worked out when they are first asked for."""
         return list(self._answer.grid.answers())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> "SweepDocument":
         from kvcalc.views.sweep import sweep_document
 
-        return {**sweep_document(self._answer), "rows": self.rows()}
+        rows: list[Any] = self.rows()  # KEYS are the keys of SweepRow, which a test sees to
+        return {**sweep_document(self._answer), "rows": rows}
 
     def rows(self) -> list[Row]:
         from kvcalc.views.sweep import KEYS, rows
@@ -180,10 +186,11 @@ class CompareResult(Result):
         self.warnings: tuple[str, ...] = tuple(warnings)
         self._compared = compared(answers)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> "CompareDocument":
         from kvcalc.views.compare import compare_document
 
-        return {**compare_document(self._answers, self.warnings), "rows": self.rows()}
+        rows: list[Any] = self.rows()  # KEYS are the keys of CompareRow, which a test sees to
+        return {**compare_document(self._answers, self.warnings), "rows": rows}
 
     def rows(self) -> list[Row]:
         from kvcalc.views.compare import KEYS, rows
@@ -211,7 +218,7 @@ class TradeoffResult(Result):
         self.size: Size = answer.size
         self.warnings: tuple[str, ...] = tuple(answer.warnings)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> "TradeoffDocument":
         from kvcalc.views.tradeoff import tradeoff_document
 
         return tradeoff_document(self._answer)
@@ -239,7 +246,7 @@ class CheckResult(Result):
         self.checked: tuple[Checked, ...] = answer.checked
         self.warnings: tuple[str, ...] = answer.warnings
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> "CheckDocument":
         from kvcalc.views.check import check_document
 
         return check_document(self._answer.file, self._answer.checked, self._answer.warnings)

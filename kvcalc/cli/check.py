@@ -13,11 +13,12 @@ from kvcalc.cli.parameters import Words, verb
 from kvcalc.cli.shell import emit, source_of
 from kvcalc.cli.values import cache_of, gpu_of, size_of, split_of, workload_of
 from kvcalc.errors import ExitCode, KvcalcError, escape
-from kvcalc.views.document import Value, pick
+from kvcalc.views.document import pick
 
 if TYPE_CHECKING:
     from kvcalc.queries.check import CheckAnswer, CheckQuestion
     from kvcalc.views.report import Report
+    from kvcalc.views.types.check import CheckDocument
 
 __all__ = ["app"]
 
@@ -66,7 +67,7 @@ def check(
     found = _answer(log, words, tuple(ctx.meta.get(BEHIND_DASHES) or ()))
     from kvcalc.views.check import check_document, check_report, rows, verdict
 
-    def document() -> dict[str, Value]:
+    def document() -> "CheckDocument":
         return check_document("<stdin>" if log == "-" else log, found.checked, found.warnings)
 
     def report() -> "Report":

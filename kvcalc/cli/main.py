@@ -2,12 +2,15 @@
 
 import gc
 import os
+import signal
 import sys
+from types import FrameType
 from typing import NoReturn
 
 import typer
 
 from kvcalc.cli.group import VERB_MODULES, ModelOrVerbGroup
+from kvcalc.cli.streams import drop_output, fill_streams, is_unwritten
 from kvcalc.errors import ExitCode, KvcalcError, escape, nearest
 from kvcalc.library import loader
 from kvcalc.version import __version__
@@ -51,15 +54,28 @@ def _app() -> typer.Typer:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
     gc.disable()  # the process ends before its garbage would matter; a twentieth of its time
-    status = run(sys.argv[1:] if arguments is None else arguments)
+    fill_streams()
+    heeded = signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, None)
+    try:
+        if heeded:
+            signal.signal(signal.SIGINT, _interrupt)
+        status = run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:  # while an error was being told
+        status = ExitCode.INTERRUPTED
+    if heeded:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said, and Python's own end would be a traceback
     gc.freeze()  # Python would look for garbage once more at its end; a tenth of its time
     sys.exit(status)
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """End in good order the first time, so that no file is left half written, and at once the second time."""
+    signal.signal(signal.SIGINT, lambda *_: os._exit(ExitCode.INTERRUPTED))
+    raise KeyboardInterrupt
+
+
 def run(arguments: list[str]) -> int:
     """Run the command line and return its exit status. Errors that are not the user's keep their traceback."""
-    if sys.stdout is None:  # closed by the caller: there is an exit status all the same
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     completing = "_KVCALC_COMPLETE" in os.environ  # the shell asks, and its words are in the environment
     if not arguments and not completing:
         return _fail("expected a model or a command", "try `kvcalc llama3-70b --batch 8`, or see `kvcalc --help`")
@@ -72,15 +88,23 @@ def run(arguments: list[str]) -> int:
         return _fail(error.message, error.hint)
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
+    except BrokenPipeError:  # of completion, which Typer writes outside its own care
+        drop_output()
+        return ExitCode.OK
+    except MemoryError:
+        return _fail("the memory of this machine does not suffice for the input", "give a smaller one")
     except Exception as error:  # noqa: BLE001 - what is no usage error is printed whole, and exits 70
         # Typer's own usage errors, whose classes are private since Typer 0.26, all know how to format themselves.
-        if not callable(getattr(error, "format_message", None)):
-            import traceback
+        if callable(getattr(error, "format_message", None)):
+            return _usage(error, arguments)
+        if is_unwritten(error):  # help, the version and completion are printed by Typer
+            drop_output()
+            return _fail(f"standard output: {os.strerror(getattr(error, 'errno', 0))}", None)
+        import traceback
 
-            traceback.print_exc()
-            print("kvcalc: this is a bug in kvcalc; please report it with the lines above", file=sys.stderr)
-            return ExitCode.BUG
-        return _usage(error, arguments)
+        traceback.print_exc()
+        print("kvcalc: this is a bug in kvcalc; please report it with the lines above", file=sys.stderr)
+        return ExitCode.BUG
 
 
 def _usage(error: Exception, arguments: list[str]) -> int:

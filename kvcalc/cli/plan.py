@@ -15,11 +15,11 @@ from kvcalc.cli.shell import emit, source_of
 from kvcalc.cli.values import context_of, count_of, fraction_of, gpus_of, size_of, tokens_of, words_of
 from kvcalc.core.units import MOST_GPUS
 from kvcalc.errors import ExitCode, KvcalcError, shown
-from kvcalc.views.document import Value
 
 if TYPE_CHECKING:
     from kvcalc.queries.plan import DeploymentQuestion
     from kvcalc.views.report import Report
+    from kvcalc.views.types.plan import PlanDocument
 
 __all__ = ["app"]
 
@@ -109,7 +109,7 @@ def plan(model: o.ModelArgument, *, words: PlanWords) -> None:
 
     found = answer(_question(model, words), tick=_ticker())
 
-    def document() -> dict[str, Value]:
+    def document() -> "PlanDocument":
         return plan_document(found)
 
     def report() -> "Report":

@@ -1,7 +1,7 @@
 """An answer of many rows: written as they are worked out, or as one report; and its chart, into files."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 from kvcalc.cli.output import Output
 from kvcalc.cli.shell import emit, save, write
 from kvcalc.errors import ExitCode, escape
-from kvcalc.views.document import Value
 
 if TYPE_CHECKING:
     from kvcalc.views.chart import Chart
@@ -23,12 +22,12 @@ _QUIET = 1.0  # seconds; who waits no longer needs no word
 _STEP = 200  # cells between two looks at the clock
 
 Item = TypeVar("Item")
-Rows = Iterable[Sequence[Value]]
+Rows = Iterable[Sequence[object]]
 
 
 def emit_rows(
     output: Output,
-    head: dict[str, Value],
+    head: Mapping[str, object],
     keys: Sequence[str],
     rows: Callable[[], Rows],
     report: "Callable[[], Report]",
@@ -39,7 +38,7 @@ def emit_rows(
     """
     fits, seen, warnings = keys.index("fits"), set(), head["warnings"]
 
-    def noted() -> Iterator[Sequence[Value]]:
+    def noted() -> Iterator[Sequence[object]]:
         for row in rows():
             seen.add(row[fits])
             yield row
@@ -52,7 +51,7 @@ def emit_rows(
             if not write(text):
                 return ExitCode.OK
     else:
-        listed: list[Value] = [dict(zip(keys, row, strict=True)) for row in noted()]
+        listed = [dict(zip(keys, row, strict=True)) for row in noted()]
         emit(
             output,
             lambda: {**head, "rows": listed},
@@ -63,11 +62,11 @@ def emit_rows(
     return ExitCode.NO if seen - {None} == {False} else ExitCode.OK
 
 
-def _listed(value: Value) -> list[Value]:
+def _listed(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _pieces(form: str, head: dict[str, Value], keys: Sequence[str], rows: Rows) -> Iterator[str]:
+def _pieces(form: str, head: Mapping[str, object], keys: Sequence[str], rows: Rows) -> Iterator[str]:
     from kvcalc.render.data import csv_lines, json_lines, raw
 
     if form == "csv":

@@ -3,19 +3,22 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kvcalc.cli.options import AssumeDenseWords
 from kvcalc.cli.output import Output
+from kvcalc.cli.streams import drop_output
 from kvcalc.errors import KvcalcError, escape, shown, shown_path
 from kvcalc.preset.yaml_file import MOST_FILE_BYTES
 from kvcalc.queries.source import Source
-from kvcalc.views.document import Value, pick
+from kvcalc.views.document import pick
 
 if TYPE_CHECKING:
     from kvcalc.views.report import Report
 
 __all__ = ["check_targets", "emit", "save", "source_of", "standard_input", "write"]
+
+Document = TypeVar("Document", bound=Mapping[str, object])
 
 
 def source_of(model: str | None, words: AssumeDenseWords) -> Source:
@@ -27,7 +30,10 @@ def standard_input(expected: str = "a preset or a config.json") -> bytes:
     """All of standard input, bounded."""
     from kvcalc.sources.faults import disguise
 
-    content = b"" if sys.stdin is None else sys.stdin.buffer.read(MOST_FILE_BYTES + 1)
+    try:
+        content = b"" if sys.stdin is None else sys.stdin.buffer.read(MOST_FILE_BYTES + 1)
+    except OSError as error:  # a folder
+        raise KvcalcError(f"<stdin>: {error.strerror}", "pipe a file in, such as `kvcalc - < config.json`") from None
     other = disguise(content)
     if other is not None:
         raise KvcalcError(f"<stdin>: expected {expected}, got {other[0]}", other[1])
@@ -40,10 +46,10 @@ def standard_input(expected: str = "a preset or a config.json") -> bytes:
 
 def emit(
     output: Output,
-    document: Callable[[], dict[str, Value]],
+    document: Callable[[], Document],
     report: Callable[[], "Report"],
-    headline: Callable[[dict[str, Value]], Value],
-    rows: Callable[[dict[str, Value]], Sequence[Mapping[str, Value]]] | None = None,
+    headline: Callable[[Document], object],
+    rows: Callable[[Document], Sequence[Mapping[str, object]]] | None = None,
     warnings: Sequence[str] = (),
 ) -> None:
     """Write an answer in the form that was asked for. Each renderer is imported only when it is used.
@@ -100,8 +106,7 @@ def write(text: str) -> bool:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        # What is still buffered must not raise again when Python closes the stream at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         if not isinstance(error, BrokenPipeError):
             raise KvcalcError(f"standard output: {error.strerror}") from None
         return False

@@ -14,11 +14,12 @@ from kvcalc.cli.values import cache_of, count_of, memory_of, split_of, workload_
 from kvcalc.errors import ExitCode
 from kvcalc.queries.options import EngineChoice
 from kvcalc.queries.size import SizeQuestion, answer
-from kvcalc.views.document import Value, pick
+from kvcalc.views.document import pick
 from kvcalc.views.size import size_document
 
 if TYPE_CHECKING:
     from kvcalc.views.report import Report
+    from kvcalc.views.types.size import SizeDocument
 
 __all__ = ["app"]
 
@@ -49,7 +50,7 @@ def size(ctx: typer.Context, model: o.ModelOrCommand = None, *, words: SizeWords
         )
     )
 
-    def document() -> dict[str, Value]:
+    def document() -> "SizeDocument":
         return size_document(found, explain=output.explain)
 
     def report() -> "Report":

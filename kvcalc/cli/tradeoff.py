@@ -13,10 +13,11 @@ from kvcalc.cli.shell import check_targets, emit, save, source_of
 from kvcalc.cli.values import cache_of, count_of, fraction_of, gpu_of, tokens_of, weights_of, workload_of
 from kvcalc.core.units import MOST_GPUS, parse_count
 from kvcalc.errors import KvcalcError, shown
-from kvcalc.views.document import Value, pick
+from kvcalc.views.document import pick
 
 if TYPE_CHECKING:
     from kvcalc.views.report import Report
+    from kvcalc.views.types.tradeoff import TradeoffDocument
 
 __all__ = ["app"]
 
@@ -89,7 +90,7 @@ def tradeoff(model: o.ModelArgument, *, words: TradeoffWords) -> None:
 
         save(words.svg, render(tradeoff_chart(found), output.units), "--svg")
 
-    def document() -> dict[str, Value]:
+    def document() -> "TradeoffDocument":
         return tradeoff_document(found)
 
     def report() -> "Report":

@@ -46,7 +46,7 @@ def verify(model: o.ModelArgument, *, words: VerifyWords) -> None:
         lambda: running.document(found),
         lambda: running.report(found),
         headline=lambda document: pick(document, "verdict"),
-        rows=lambda document: document["rows"],  # type: ignore[arg-type,return-value]  # mappings, all of them
+        rows=lambda document: document["rows"],
         warnings=found.warnings,
     )
     raise typer.Exit(ExitCode.OK if found.verdict == "equal" else ExitCode.NO)

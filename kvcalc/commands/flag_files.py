@@ -6,8 +6,8 @@ import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from kvcalc.commands.flags import Flag, Flags, full_name, is_flag
-from kvcalc.errors import shown
+from kvcalc.commands.flags import Flag, Flags, full_name, is_flag, long_names
+from kvcalc.errors import KvcalcError, escape, shown
 from kvcalc.preset.yaml_file import parse, read_bytes
 
 __all__ = ["joined", "with_files"]
@@ -55,10 +55,17 @@ def _file_words(path: str, flags: Flags) -> list[str]:
             case list():
                 words += [name, *(str(each) for each in value)] if value else []
             case dict():
-                words.append(f"{name}={json.dumps(value, default=str)}")
+                words.append(f"{name}={_json(value, name)}")
             case _:
                 words.append(f"{name}={value}")
     return words
+
+
+def _json(value: object, name: str) -> str:
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError, RecursionError):  # a key that is a list, a mapping within itself, too deep
+        raise KvcalcError(f"{escape(name)[:80]}: expected plain values, as JSON has them") from None
 
 
 def joined(words: Sequence[str], flags: Flags) -> list[str]:
@@ -66,6 +73,7 @@ def joined(words: Sequence[str], flags: Flags) -> list[str]:
     known = {name: flag for flag in flags.flags for name in flag.names}
     if not any(flag.fields for flag in flags.flags):
         return list(words)
+    among = long_names(flags, known)
     objects: dict[str, dict[str, object]] = {}
     made: list[str] = []
     rest = deque(words)
@@ -73,7 +81,7 @@ def joined(words: Sequence[str], flags: Flags) -> list[str]:
         text = rest.popleft()
         name, equals, attached = text.partition("=")
         head, dot, path = name.partition(".")
-        head = full_name(head, flags, known) if head.startswith("--") else head
+        head = full_name(head, flags, among) if head.startswith("--") else head
         if not (dot and is_flag(text) and (equals or rest) and _an_object(head, flags, known)):
             made.append(text)
             continue
@@ -82,7 +90,7 @@ def joined(words: Sequence[str], flags: Flags) -> list[str]:
             _put(objects.setdefault(head, {}), path, value)
         else:
             made.append(f"{head}={value}")
-    return [*made, *(f"{name}={json.dumps(fields)}" for name, fields in objects.items())]
+    return [*made, *(f"{name}={_json(fields, name)}" for name, fields in objects.items())]
 
 
 def _an_object(name: str, flags: Flags, known: Mapping[str, Flag]) -> bool:

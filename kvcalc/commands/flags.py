@@ -1,9 +1,11 @@
 """An engine's own flags, as its users type them: `-c 4096`, `--ctx-size=4096`, `LLAMA_ARG_CTX_SIZE=4096` in front."""
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from kvcalc.commands.effects import Effects, Uncounted, found
 from kvcalc.commands.variables import Open, left_open
 from kvcalc.errors import KvcalcError, escape, shown
 
@@ -15,12 +17,15 @@ __all__ = [
     "Image",
     "full_name",
     "is_flag",
+    "long_names",
     "no_value",
     "read_flags",
     "word",
 ]
 
 Parse = Callable[[str, str], object]
+
+_MOST_WARNINGS = 20  # of flags that are not known, one by one
 
 MODEL_KEYS = (
     "model",
@@ -72,7 +77,8 @@ class Flags(NamedTuple):
     server, whose variables count. `images` start the engine by their names. `underscores` may stand for the hyphens of
     long names; those may be `abbreviated`, as argparse allows it. `wordless` are programs that take no words but their
     flags' ("" for flags alone), of which `many` take several. `config` are flags that name a YAML file of more flags,
-    whose words stand before those of the command, or behind them where they are `config_last`.
+    whose words stand before those of the command, or behind them where they are `config_last`. `effects`: what flags
+    and variables change of the memory that no rule here counts.
     """
 
     programs: tuple[str, ...] = ()
@@ -87,13 +93,15 @@ class Flags(NamedTuple):
     many: frozenset[str] = frozenset()
     config: tuple[str, ...] = ()
     config_last: bool = False
+    effects: Effects = {}
 
 
 class FlagValues(NamedTuple):
     """What a command line says: values by key, words that belong to no flag, and what was not understood.
 
     `version` is the row of the engine's table that holds, since defaults change; they may depend on `memory` too, the
-    bytes of all GPUs of one server, where these are known. `unknown` are names of flags.
+    bytes of all GPUs of one server, where these are known. `unknown` are names of flags. `uncounted` are flags that
+    change the memory and are not counted.
     """
 
     values: Mapping[str, object]
@@ -102,6 +110,7 @@ class FlagValues(NamedTuple):
     version: object = None
     unknown: tuple[str, ...] = ()
     memory: int | None = None
+    uncounted: tuple[Uncounted, ...] = ()
 
 
 def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engine: str) -> FlagValues:
@@ -112,58 +121,80 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
     """
     known = {name: flag for flag in flags.flags for name in flag.names}
     values = {flag.key: _value(flag, name, env[name]) for flag in flags.flags for name in flag.env if name in env}
+    among = long_names(flags, known)
     others, warnings, unknown, rest = [], [], [], deque(words)
+    given = [(name, env[name]) for name in flags.effects if name in env]
     while rest:
         text = rest.popleft()
         name, equals, attached = text.partition("=")
         if name.startswith("--"):
-            name = full_name(name, flags, known)
+            name = full_name(name, flags, among)
         flag = known.get(name)
         if not is_flag(text):
             others.append(text)
         elif flag is None:
-            said = _unknown(name, rest, flags, engine, alone=bool(equals))
-            warnings += said
-            unknown += [name] if said else []
+            took = attached if equals else _word_of(name, rest, flags)
+            given.append((name, took or ""))
+            if name not in flags.switches and name not in flags.words:
+                warnings.append(_unknown(name if equals or took is None else f"{name} {took}", engine))
+                unknown.append(name)
         elif equals:
             values[flag.key] = _value(flag, name, attached)
         elif flag.parse is None:
             values[flag.key] = flag.constant
         elif flag.bare is not None and (not rest or is_flag(rest[0])):
             values[flag.key] = flag.bare
-        elif rest:
-            first = rest.popleft()
-            while flag.several and rest and not is_flag(rest[0]):
-                first += f" {rest.popleft()}"
-            values[flag.key] = _value(flag, name, first)
         else:
-            raise KvcalcError(f"{name}: expected a value behind it")
-    return FlagValues(values, tuple(others), tuple(warnings), unknown=tuple(unknown))
+            values[flag.key] = _value(flag, name, _behind(name, flag, rest))
+    uncounted = found(given, flags.effects)
+    return FlagValues(values, tuple(others), _first(warnings, engine), unknown=tuple(unknown), uncounted=uncounted)
 
 
-def _unknown(name: str, rest: deque[str], flags: Flags, engine: str, *, alone: bool) -> list[str]:
-    """Pass over a flag that changes nothing, with its word; a warning where that is only assumed."""
+def _first(warnings: list[str], engine: str) -> tuple[str, ...]:
+    """Nobody reads thousands."""
+    more = len(warnings) - _MOST_WARNINGS
+    rest = [f"{more:,} more flags of {engine} are not known to kvcalc"] if more > 0 else []
+    return (*warnings[:_MOST_WARNINGS], *rest)
+
+
+def _behind(name: str, flag: Flag, rest: deque[str]) -> str:
+    """The word behind a flag, or all its words with spaces between."""
+    if not rest:
+        raise KvcalcError(f"{name}: expected a value behind it")
+    words = [rest.popleft()]
+    while flag.several and rest and not is_flag(rest[0]):
+        words.append(rest.popleft())
+    return " ".join(words)
+
+
+def _unknown(flag: str, engine: str) -> str:
+    return f"{shown(flag)} of {engine} is not known to kvcalc, and was taken to leave the cache as it is"
+
+
+def _word_of(name: str, rest: deque[str], flags: Flags) -> str | None:
+    """Pass over the words of a flag that sets nothing here, of which the first is given back."""
     if name in flags.switches:
-        return []
+        return None
     # argparse takes no word that looks like a flag.
-    takes = rest and not alone and (not is_flag(rest[0]) or (name in flags.words and not flags.abbreviated))
+    takes = rest and (not is_flag(rest[0]) or (name in flags.words and not flags.abbreviated))
     took = rest.popleft() if takes else None
     while name in flags.many and rest and not is_flag(rest[0]):
         rest.popleft()
-    if name in flags.words:
-        return []
-    what = shown(name if took is None else f"{name} {took}")
-    return [f"{what} of {engine} is not known to kvcalc, and was taken to leave the cache as it is"]
+    return took
 
 
-def full_name(name: str, flags: Flags, known: Mapping[str, Flag]) -> str:
-    """The long name that is meant: with hyphens, and whole where only one begins so."""
+def long_names(flags: Flags, known: Mapping[str, Flag]) -> list[str]:
+    """All names that an abbreviation may stand for, in order."""
+    return sorted({*known, *flags.words, *flags.switches}) if flags.abbreviated else []
+
+
+def full_name(name: str, flags: Flags, among: Sequence[str]) -> str:
+    """The long name that is meant: with hyphens, and whole where only one of `among` begins so."""
     if flags.underscores:
         name = name.replace("_", "-")
-    if not flags.abbreviated or name in known or name in flags.words or name in flags.switches or name == "--":
-        return name
-    meant = [full for full in (*known, *flags.words, *flags.switches) if full.startswith(name)]
-    return meant[0] if len(meant) == 1 else name
+    at = bisect_left(among, name)
+    meant = [full for full in among[at : at + 2] if full.startswith(name)]
+    return meant[0] if name != "--" and meant and (len(meant) == 1 or meant[0] == name) else name
 
 
 def is_flag(word: str) -> bool:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kvcalc.commands.budget import COMMAND, ENTRY, INNER_TEXT, Budget
 from kvcalc.commands.variables import expand
 from kvcalc.errors import KvcalcError
 
@@ -67,16 +68,14 @@ _KEYWORDS = {
     **dict.fromkeys(("then", "else", "elif", "do", "!", "$"), 0),  # the last is a prompt, copied with its command
 }
 _LONGEST = 10_000  # characters of a value that is kept
-_MOST = 1 << 22  # characters that all values in a text may come to
-_MOST_EXPORTED = 200
 
 
-def read(text: str, given: Mapping[str, str]) -> Script:
+def read(text: str, given: Mapping[str, str], budget: Budget) -> Script:
     """The commands of a script, in order. `given` are variables whose values the text does not change.
 
-    Raises KvcalcError for a quote that is not closed.
+    Raises KvcalcError for a quote that is not closed, and OverBudgetError.
     """
-    reader = _Reader(given)
+    reader = _Reader(given, budget)
     at, line = 0, 1
     marks: list[tuple[str, str]] = []
     while at < len(text):
@@ -92,12 +91,24 @@ def read(text: str, given: Mapping[str, str]) -> Script:
         line += token[0].count("\n")
         if marks and token[0] == "\n":
             mark, quote = marks.pop(0)
-            end = re.compile(rf"^[ \t]*{mark}[ \t\r]*$", re.MULTILINE).search(text, at)
-            body = text[at : end.start() if end else len(text)]
+            body, at = _until(text, at, mark)
+            budget.spend(INNER_TEXT)
             reader.texts.append((line, body if quote else reader.unescaped(body)))
-            at, line = end.end() if end else len(text), line + body.count("\n")
+            line += body.count("\n")
     reader.take("end", "\n", line)
     return Script(reader.commands, reader.texts)
+
+
+def _until(text: str, at: int, mark: str) -> tuple[str, int]:
+    """The lines from `at` on up to one that is `mark` alone, and where that ends; else all that is left."""
+    begin = at
+    while begin < len(text):
+        end = text.find("\n", begin)
+        end = len(text) if end < 0 else end
+        if text[begin:end].strip(" \t\r") == mark:
+            return text[at:begin], end
+        begin = end + 1
+    return text[at:], len(text)
 
 
 def _flags(value: str) -> str:
@@ -108,7 +119,9 @@ def _flags(value: str) -> str:
 class _Reader:
     """What is known while a script is read from top to bottom."""
 
-    def __init__(self, given: Mapping[str, str]) -> None:
+    def __init__(self, given: Mapping[str, str], budget: Budget) -> None:
+        budget.spend(ENTRY * len(given))
+        self.budget = budget
         self.given = dict(given)
         self.values = {name: _flags(value) for name, value in given.items()}
         self.exported = set(given)
@@ -121,7 +134,7 @@ class _Reader:
         self.line = 0
         self.array: str | None = None
         self.target = False  # the next word is the file of a redirection
-        self.length = 0
+        self.environment: Mapping[str, str] | None = None  # of the next command, until a variable changes
 
     def take(self, kind: str, text: str, line: int) -> None:
         """One token."""
@@ -144,11 +157,7 @@ class _Reader:
                 self.add(text, "\0", line)
 
     def expanded(self, text: str) -> str:
-        value = expand(text, self.values, self.unsure)
-        self.length += len(value)
-        if self.length > _MOST:
-            raise KvcalcError(f"variables: expected at most {_MOST:,} characters from a text with them")
-        return value
+        return expand(text, self.values, self.budget, self.unsure)
 
     def unescaped(self, text: str) -> str:
         """What stands between double quotes. An escaped `$` is no variable's."""
@@ -195,6 +204,7 @@ class _Reader:
 
     def finish(self, words: list[str], line: int) -> None:
         """Keep a command, or the variables that it sets."""
+        self.budget.spend(COMMAND)
         powershell = _POWERSHELL.fullmatch(" ".join(words)) if words[0].startswith("$") else None
         start = next((i for i, word in enumerate(words) if not ASSIGNMENT.fullmatch(word)), len(words))
         if powershell:
@@ -206,18 +216,27 @@ class _Reader:
             for word in words[start + 1 :]:
                 self.assign(word, exported=words[start] in _EXPORTING or "-x" in words)
         else:
-            env = {name: self.values[name] for name in self.exported if name in self.values} | self.given
-            env |= {match[1]: match[2] for word in words[:start] if (match := ASSIGNMENT.fullmatch(word))}
-            self.commands.append(Command(tuple(words[start:]), env, str(line)))
+            self.commands.append(Command(tuple(words[start:]), self.started_with(words[:start]), str(line)))
+
+    def started_with(self, assignments: list[str]) -> Mapping[str, str]:
+        """The variables of a command: what is exported and given, which commands share, and those in front of it."""
+        if self.environment is None:
+            self.budget.spend(ENTRY * (len(self.exported) + len(self.given)))
+            exported = {name: self.values[name] for name in self.exported if name in self.values}
+            self.environment = exported | self.given
+        if not assignments:
+            return self.environment
+        self.budget.spend(ENTRY * (len(self.environment) + len(assignments)))
+        own = {match[1]: match[2] for word in assignments if (match := ASSIGNMENT.fullmatch(word))}
+        return {**self.environment, **own}
 
     def assign(self, text: str, *, exported: bool = False) -> None:
         """`NAME=VALUE`, `NAME+=VALUE`, or a NAME that is to be exported."""
+        self.environment = None
         match = _SETS.fullmatch(text)
         name = match[1] if match else text
         if exported:
             self.exported.add(name)
-            if len(self.exported) > _MOST_EXPORTED:
-                raise KvcalcError(f"variables: expected at most {_MOST_EXPORTED} that are exported")
         if match is None or name in self.given:
             return
         before = self.values.get(name)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Container, Mapping
 from typing import NamedTuple
 
-from kvcalc.errors import KvcalcError
+from kvcalc.commands.budget import Budget
 
 __all__ = ["Open", "expand", "left_open"]
 
@@ -17,7 +17,6 @@ _VARIABLE = re.compile(
 )
 _OPEN = re.compile(r"\$(?:(\w+)|\{(\w*)([^}]*)\}?|\(([A-Z][A-Z0-9_]*)\)|\([^)]*\)*)|`[^`]*`?|%(\w+)%", re.ASCII)
 _SEVERAL = "?several"
-_MOST = 100_000  # characters that the values in one text add to it
 
 
 class Open(NamedTuple):
@@ -28,28 +27,24 @@ class Open(NamedTuple):
     several: bool
 
 
-def expand(text: str, values: Mapping[str, str], unsure: Container[str] = ()) -> str:
+def expand(text: str, values: Mapping[str, str], budget: Budget, unsure: Container[str] = ()) -> str:
     """`text` with `values` in place of variables, and nothing in place of a script's own arguments.
 
-    `unsure` are names that may have another value, or none: no default is taken for theirs. Raises KvcalcError where
-    too much comes out.
+    `unsure` are names that may have another value, or none: no default is taken for theirs. Raises OverBudgetError
+    where the values come to more than `budget` has.
     """
     if "$" not in text and "%" not in text:
         return text
-    added = 0
 
     def value(match: re.Match[str]) -> str:
-        nonlocal added
-        made = _value(match, values, unsure)
-        added += len(made)
-        if added > _MOST:
-            raise KvcalcError(f"variables: expected at most {_MOST:,} characters from them")
+        made = _value(match, values, budget, unsure)
+        budget.spend(len(made))
         return made
 
     return _VARIABLE.sub(value, text)
 
 
-def _value(match: re.Match[str], values: Mapping[str, str], unsure: Container[str]) -> str:
+def _value(match: re.Match[str], values: Mapping[str, str], budget: Budget, unsure: Container[str]) -> str:
     name, operator, other = match[1] or match[4] or match[5] or match[6], match[2] or "", match[3] or ""
     if name is None:
         return ""
@@ -61,9 +56,9 @@ def _value(match: re.Match[str], values: Mapping[str, str], unsure: Container[st
         case "" | "?":
             return match[0] if found is None else found
         case "+":
-            return expand(other, values, unsure).replace('"', "") if there else ""
+            return expand(other, values, budget, unsure).replace('"', "") if there else ""
         case _:
-            return found or "" if there else expand(other, values, unsure).replace('"', "")
+            return found or "" if there else expand(other, values, budget, unsure).replace('"', "")
 
 
 def left_open(text: str) -> Open | None:

@@ -2,7 +2,9 @@
 
 from typing import NamedTuple
 
-__all__ = ["MEMORY_SOURCES", "Card", "Shares"]
+__all__ = ["MEMORY_SOURCES", "Capability", "Card", "Shares"]
+
+Capability = tuple[int, int]  # CUDA's: 8.6 is (8, 6)
 
 # Where a card's memory comes from, best first, and how an answer says so.
 MEMORY_SOURCES = {
@@ -64,7 +66,7 @@ class Card(NamedTuple):
     name: str
     label: str
     memory: int
-    capability: tuple[int, int] | None = None
+    capability: Capability | None = None
     vendor: str = ""
     bandwidth: int | None = None
     flops16: int | None = None

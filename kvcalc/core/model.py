@@ -223,6 +223,7 @@ class Model:
         origin: The name or path under which it was found, which is no part of its identity.
         named: What of it only the name tells that it was asked for by, such as a format; no part of its identity.
         unweighed: Why its file does not tell the weights; no part of its identity.
+        doubt: What a reader took that its file does not state, in one line for warnings; no part of its identity.
     """
 
     name: str
@@ -254,6 +255,7 @@ class Model:
     origin: str = field(default="", compare=False)
     named: str | None = field(default=None, compare=False)
     unweighed: str | None = field(default=None, compare=False)
+    doubt: str | None = field(default=None, compare=False)
 
     def caches(self) -> Iterator[Cache]:
         """Every cache of every layer, in order."""

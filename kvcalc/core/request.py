@@ -202,4 +202,6 @@ def warnings(request: Request) -> list[str]:
     ]
     if request.facts.confidence == "from memory":
         found.append(f"the facts of {request.facts.name} were written from memory, not read in a published file")
+    if request.facts.doubt is not None:
+        found.append(request.facts.doubt)
     return found

@@ -128,7 +128,8 @@ def weigh(model: Model, weights: Weights, loaded: DType | None = None) -> Weight
         whole = _Stored(model, weights).whole()
         source = f"{format_count(whole.parameters)} parameters as {weights.name}: {weights.source}"
         return WeightBytes(whole.bytes.likely, source, True, whole.bytes.low, whole.bytes.high)
-    rough = weights == "auto" and (loaded or model.weights_dtype or model.dtype) != model.dtype
+    own = loaded or model.weights_dtype or model.dtype
+    rough = weights == "auto" and own != model.dtype and not (loaded and loaded.name in dtypes.COMPUTE)
     if model.parameters is None:
         raise _unknown(model)
     source = f"{format_count(model.parameters)} parameters x {stored.bits} bits ({stored.name})"

@@ -6,12 +6,12 @@ nothing else: sums over layers, stages and replicas, and the differences by rule
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from kvcalc.commands.flags import Flags, FlagValues
 from kvcalc.commands.start import Start
 from kvcalc.commands.versions import Version
-from kvcalc.core.card import Card
+from kvcalc.core.card import Capability, Card
 from kvcalc.core.explain import cache_name
 from kvcalc.core.fitting import Allocator
 from kvcalc.core.model import Cache, Model
@@ -27,7 +27,9 @@ __all__ = [
     "Engine",
     "Question",
     "Reservation",
+    "Stored",
     "allocator_of",
+    "lacking",
     "no_rule",
     "reserve",
 ]  # fmt: skip
@@ -117,6 +119,15 @@ def as_published(program: str, read: FlagValues, model: Model) -> str | None:  #
     return None
 
 
+_PACKED = ("fp8", "nvfp4")  # formats that some cards have no units for
+Stored = Literal["cache", "weights"]
+
+
+def any_card(version: Version, what: Stored, name: str) -> Capability | None:  # noqa: ARG001 - as above
+    """Whatever the format, kernels unpack it on any card."""
+    return None
+
+
 class Engine(NamedTuple):
     """One engine: everything that the command line, the answers and the documentation need to know of it.
 
@@ -147,6 +158,8 @@ class Engine(NamedTuple):
             weights and cache, since it leaves memory outside for them or has none.
         context_parallel: It has decode context parallelism.
         vendors: Whose cards it runs on; all where empty.
+        least: The least capability of NVIDIA's cards with which a version runs weights (`weights`) or keeps a cache
+            (`cache`) in a format; None where all do. What a card cannot multiply, kernels unpack to 16 bits.
         pooled: Sequences take what they need from one pool. Else each has its full length for itself, so that the
             lengths of requests as they are do not count.
     """
@@ -174,6 +187,7 @@ class Engine(NamedTuple):
     context_parallel: bool = False
     vendors: tuple[str, ...] = ()
     pooled: bool = True
+    least: Callable[[Version, Stored, str], Capability | None] = any_card
 
 
 class Difference(NamedTuple):
@@ -219,6 +233,7 @@ def reserve(engine: Engine, question: Question) -> Reservation:
     _check_formats(engine, question)
     dp = request.layout.dp
     allocation = engine.allocate(question)
+    allocation = allocation._replace(warnings=(*allocation.warnings, *_lacking(engine, question)))
     allocations = [(allocation, dp)]
     lighter = request.batch // dp
     if lighter < question.sequences:  # replicas that hold one sequence less
@@ -245,6 +260,31 @@ def reserve(engine: Engine, question: Question) -> Reservation:
         rank_bytes(allocation),
         tuple(Difference(rule, amount) for rule, amount in differences.items() if amount),
     )
+
+
+def _lacking(engine: Engine, question: Question) -> list[str]:
+    """A warning of a cache that has room, and that the engine does not keep on this card."""
+    card, widths = question.card, question.request.widths
+    packed = {name for name in (widths.k.name, widths.v.name) if name.startswith(_PACKED)}
+    whys = [lacking(engine, question.version, card, "cache", name) for name in sorted(packed)] if card else []
+    return [why for why in whys if why]
+
+
+def lacking(engine: Engine, version: Version, card: Card, what: Stored, name: str) -> str | None:
+    """Why an engine does not run weights, or keep a cache, in a format on a card; None where nothing speaks against it.
+
+    A capability is NVIDIA's. Of other makers' cards those with units for the format count, since the kernels that
+    unpack it elsewhere are CUDA's.
+    """
+    least = engine.least(version, what, name)
+    if least is None or not card.name or (card.capability is None and card.vendor in ("", "NVIDIA")):
+        return None
+    units = card.bf16 if name == "bf16" else bool(card.flops8) and name.startswith("fp8")
+    if card.capability >= least if card.capability else units:
+        return None
+    does = f"runs no {name} weights" if what == "weights" else f"keeps no {name} cache"
+    needs = f"compute capability {least[0]}.{least[1]}" if card.capability else "units for it"
+    return f"{engine.name} {version.name} {does} on {card.label}, by what was read of it: it needs {needs}"
 
 
 def allocator_of(reservation: Reservation) -> Allocator:

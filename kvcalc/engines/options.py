@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kvcalc.commands.effects import Uncounted
 from kvcalc.commands.flags import FlagValues
 from kvcalc.core.dtypes import DType
 from kvcalc.core.units import Fraction
@@ -24,6 +25,7 @@ class EngineOptions(NamedTuple):
             layers.
         sequences: Sequences of one replica, where nobody says another number.
         loaded: What the engine packs the weights into as it loads them; None where it takes them as they are stored.
+        uncounted: Flags that change the memory by no rule that is here; what may rest on them `commands.effects` says.
     """
 
     options: Mapping[str, object] = {}
@@ -35,6 +37,7 @@ class EngineOptions(NamedTuple):
     draft: str | None = None
     sequences: int | None = None
     loaded: DType | None = None
+    uncounted: tuple[Uncounted, ...] = ()
 
 
 def model_flag(program: str, read: FlagValues) -> str | None:  # noqa: ARG001 - one signature for all engines

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
-from kvcalc.commands.flags import Image
+from kvcalc.commands.budget import ENTRY, INNER_TEXT, Budget, OverBudgetError
+from kvcalc.commands.flags import MODEL_KEYS, Image
 from kvcalc.commands.shell import ASSIGNMENT, Command, read
 from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError
@@ -27,6 +29,7 @@ _OPTION = re.compile(r"-|/[A-Za-z]{1,4}$")  # start /B, cmd /c
 _VARIABLE = re.compile(r"(?:-e|--env=|--setenv=)?([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _REFERENCE = re.compile(r"(?P<path>[\w.-]+(?::\d+)?(?:/[\w.-]+)*)(?::(?P<tag>[\w.-]+))?(?:@[\w:.+-]+)?", re.ASCII)
 _VERSION = re.compile(r"v?\d+(?:\.\d+){1,3}(?:\.?(?:post|rc)\d+)?|b\d{3,6}", re.ASCII)
+_LONGEST_IMAGE = 500
 _DEEPEST = 4  # bash -c "ssh host 'bash -c ...'"
 
 
@@ -57,68 +60,95 @@ def assignments(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def programs_in(
-    command: Command, engines: Sequence[Engine], *, strict: bool, depth: int = 0
+    command: Command, engines: Sequence[Engine], budget: Budget, *, strict: bool, depth: int = 0
 ) -> Iterator[EngineProgram]:
-    """The engines that a command starts: one, or those of a text within it.
+    """The engines that a command starts: one, or those of a text within it. Raises OverBudgetError.
 
     `strict`: only behind words that are known to run others, as it must be where most commands start no engine.
     """
     name = command.image or command.within
     known = _image(name, engines) if name else None
-    for started in _found(command, engines, strict=strict, depth=depth):
+    for started in _found(command, engines, budget, strict=strict, depth=depth):
         tagged = known is not None and known[0] is started.engine and started.version is None
         yield started._replace(version=known[2]) if known and tagged else started
 
 
-def _found(command: Command, engines: Sequence[Engine], *, strict: bool, depth: int) -> Iterator[EngineProgram]:
+def _found(
+    command: Command, engines: Sequence[Engine], budget: Budget, *, strict: bool, depth: int
+) -> Iterator[EngineProgram]:
     words = command.words
     if command.image:
-        yield from _in_container(command, engines, depth)
+        yield from _in_container(command, engines, budget, depth)
         return
     places = _places(words[: _reach(words) + 1] if strict else words)
-    programs = sorted(((p.split(), e) for e in engines for p in e.flags.programs), key=lambda pair: -len(pair[0]))
+    programs = _programs_of(tuple(engine.flags.programs for engine in engines))
+    run = _container_run(words)
     for i in places:
-        found = _program(words[i : i + 4], programs)
-        contained = None if found else _contained(words, i, engines)
+        found = _program(words[i : i + 4], programs, engines)
+        contained = None if found or run is None or run >= i else _contained(words, run, i, engines)
         if found is None and contained is None:
             continue
+        budget.spend(ENTRY * len(command.env))
         env = {**command.env, **_variables(words[:i])}
         if found:
             program, engine = found
             behind = tuple(words[i + len(program) :])
             yield EngineProgram(engine, " ".join(program), behind, env, command.name, unread=command.unread)
         elif contained:
-            yield from programs_in(
-                contained._replace(env=env, name=command.name, unread=command.unread), engines, strict=True, depth=depth
-            )
+            inner = contained._replace(env=env, name=command.name, unread=command.unread)
+            yield from programs_in(inner, engines, budget, strict=True, depth=depth)
         return
     texts = [words[i] for i in places if re.search(r"\s", words[i])] if depth < _DEEPEST else []
     env = {**command.env, **_variables(words)} if texts else {}
     for text in texts:
-        for inner in _within(text, env):
-            own = inner._replace(name=command.name, unread=command.unread)
-            yield from programs_in(own, engines, strict=True, depth=depth + 1)
+        budget.spend(INNER_TEXT + len(text) + ENTRY * len(env))
+        for within in _within(text, env, budget):
+            own = within._replace(name=command.name, unread=command.unread)
+            yield from programs_in(own, engines, budget, strict=True, depth=depth + 1)
 
 
-def _in_container(command: Command, engines: Sequence[Engine], depth: int) -> Iterator[EngineProgram]:
+def _in_container(command: Command, engines: Sequence[Engine], budget: Budget, depth: int) -> Iterator[EngineProgram]:
     """What an image starts: a program that the words bring with them, else its entrypoint with the words."""
     inner = command._replace(image="")
-    brought = list(programs_in(inner, engines, strict=True, depth=depth))
-    known = _image(command.image, engines)
+    brought = list(programs_in(inner, engines, budget, strict=True, depth=depth))
+    known = _image(command.image, engines) or _like(command, engines)
     if brought or known is None:
         yield from brought
         return
     engine, image, _ = known
     entrypoint = [*image.entrypoint.split(), *([] if command.words else image.command.split())]
-    yield from programs_in(inner._replace(words=(*entrypoint, *command.words)), (engine,), strict=True, depth=depth)
+    started = inner._replace(words=(*entrypoint, *command.words))
+    yield from programs_in(started, (engine,), budget, strict=True, depth=depth)
 
 
-def _contained(words: Sequence[str], i: int, engines: Sequence[Engine]) -> Command | None:
-    """The command in a container, where the word at `i` is the image of an engine behind `docker run`."""
-    if _image(words[i], engines) is None:
+# Servers that an image of another name starts, where a part of the name is the engine's. llama.cpp has two programs.
+_LIKE = (("vllm", "vllm serve"), ("sglang", "sglang serve"))
+
+
+def _like(command: Command, engines: Sequence[Engine]) -> tuple[Engine, Image, str | None] | None:
+    """An engine after which an image is named, and whose flag for a model is among the words: KServe's runtimes."""
+    path = command.image.rpartition("@")[0] or command.image
+    if len(path) > _LONGEST_IMAGE or not command.words or not command.words[0].startswith("-"):
         return None
-    run = next((k for k in range(1, i) if words[k] in ("run", "create")), None)
-    if run is None or not any(_basename(word) in _CONTAINERS for word in words[:run]):
+    for name, entrypoint in _LIKE:
+        engine = next((each for each in engines if each.name == name), None)
+        if engine is None or name not in re.split("[/_.:-]", path.lower()):
+            continue
+        models = {flag for each in engine.flags.flags if each.key in MODEL_KEYS for flag in each.names}
+        if any(word.partition("=")[0] in models for word in command.words):
+            return engine, Image(command.image, entrypoint), None
+    return None
+
+
+def _container_run(words: Sequence[str]) -> int | None:
+    """Where `run` stands of `docker run`: the first such word, if a container's program is in front of it."""
+    run = next((k for k in range(1, len(words)) if words[k] in ("run", "create")), None)
+    return run if run is not None and any(_basename(word) in _CONTAINERS for word in words[:run]) else None
+
+
+def _contained(words: Sequence[str], run: int, i: int, engines: Sequence[Engine]) -> Command | None:
+    """The command in a container, where the word at `i` is the image of an engine behind that `run`."""
+    if _image(words[i], engines) is None:
         return None
     for k in range(run, i):
         option, _, entrypoint = words[k].partition("=")
@@ -156,10 +186,19 @@ def _reach(words: Sequence[str]) -> int:
     return len(words)
 
 
-def _program(words: Sequence[str], programs: Sequence[tuple[list[str], Engine]]) -> tuple[list[str], Engine] | None:
+@lru_cache(32)
+def _programs_of(named: tuple[tuple[str, ...], ...]) -> list[tuple[list[str], int]]:
+    """The words of each program, the longest first, with the place of its engine: most commands start none of them."""
+    programs = ((program.split(), i) for i, each in enumerate(named) for program in each)
+    return sorted(programs, key=lambda pair: -len(pair[0]))
+
+
+def _program(
+    words: Sequence[str], programs: Sequence[tuple[list[str], int]], engines: Sequence[Engine]
+) -> tuple[list[str], Engine] | None:
     """The program that words begin with, by its name without folders."""
     here = [_basename(words[0]), *words[1:]]
-    return next(((program, engine) for program, engine in programs if here[: len(program)] == program), None)
+    return next(((program, engines[i]) for program, i in programs if here[: len(program)] == program), None)
 
 
 def _basename(word: str) -> str:
@@ -171,10 +210,12 @@ def _variables(words: Sequence[str]) -> dict[str, str]:
     return {match[1]: match[2] for word in words if (match := _VARIABLE.fullmatch(word))}
 
 
-def _within(text: str, env: Mapping[str, str]) -> list[Command]:
+def _within(text: str, env: Mapping[str, str], budget: Budget) -> list[Command]:
     """The commands in a word that a shell may be given; none where it is no shell's text."""
     try:
-        return read(text, env).commands
+        return read(text, env, budget).commands
+    except OverBudgetError:
+        raise
     except KvcalcError:
         return []
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError, nearest, shown
+from kvcalc.library.starts import starts_server, way_to_start
 from kvcalc.library.stated import stated
 from kvcalc.preset.yaml_file import parse, read_bytes
 
@@ -126,7 +127,13 @@ def _path_hint(name: str) -> str | None:
     """How to give the file or the folder that is called `name`, if there is one."""
     if os.path.isdir(name):
         return f"for the folder of that name give {name}/"
-    return f"for the file of that name give ./{name}" if os.path.isfile(name) else None
+    if not os.path.isfile(name):
+        return None
+    try:
+        starts = starts_server(read_bytes(name), name)
+    except KvcalcError:  # whoever reads the file says so
+        starts = False
+    return way_to_start(name) if starts else f"for the file of that name give ./{name}"
 
 
 def nearest_hint(name: str) -> str:

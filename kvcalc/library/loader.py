@@ -10,6 +10,7 @@ from kvcalc.core.model import Model
 from kvcalc.errors import DocumentError, KvcalcError, Problem, escape, shown
 from kvcalc.library.index import ENDINGS, Entry, entries, entry_called, folders, name_fault, squash
 from kvcalc.library.locate import ModelFile, locate, missing
+from kvcalc.library.starts import starts_server, way_to_start
 from kvcalc.library.stated import stated
 from kvcalc.preset.mapping import model_from_preset
 from kvcalc.preset.yaml_file import Document, parse, read_bytes
@@ -72,7 +73,7 @@ def _opened(source: str, *, assume_dense: bool) -> _Opened:
             return document.data, _as_named(_load_document(document, entry.name, (entry.path,)), entry, source)
         case ModelFile() as file:
             found = _described(file, assume_dense=assume_dense)
-            model = _load_mapping(found.preset, source, found.unweighed)
+            model = _load_mapping(found, source)
             silent = file.hub_id is not None and model.weights_dtype is None and model.weights_bytes is None
             return found.preset, _stored_as(model, file.hub_id or "", source) if silent else model
         case path:
@@ -107,8 +108,11 @@ def _opened_text(content: bytes, file: str, used: tuple[str, ...], *, assume_den
         from kvcalc.sources.files import is_config, preset_of_config
 
         if is_config(content):
-            preset = preset_of_config(content, file, assume_dense=assume_dense)
-            return preset, _load_mapping(preset, file)
+            found = preset_of_config(content, file, assume_dense=assume_dense)
+            return found.preset, _load_mapping(found, file)
+    if starts_server(content, file):
+        text = f"{escape(file)}: expected a preset or a config.json, got a file that starts a server"
+        raise KvcalcError(text, way_to_start(file))
     document = parse(content, file)
     return document.data, _load_document(document, escape(file), used)
 
@@ -126,12 +130,12 @@ def _described(file: ModelFile, *, assume_dense: bool) -> "Described":
     return found
 
 
-def _load_mapping(preset: dict[str, object], origin: str, unweighed: str | None = None) -> Model:
+def _load_mapping(found: "Described", origin: str) -> Model:
     """The model of a preset that a reader made; what it could not make sound is the model file's fault."""
-    model, problems = model_from_preset(preset, escape(origin))
+    model, problems = model_from_preset(found.preset, escape(origin))
     if model is None:
         raise DocumentError([problem._replace(file=escape(origin)) for problem in problems])
-    return model if unweighed is None else replace(model, unweighed=unweighed)
+    return replace(model, unweighed=found.unweighed, doubt=found.doubt)
 
 
 def load_entry(entry: Entry) -> Model:

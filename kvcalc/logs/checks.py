@@ -10,7 +10,7 @@ from kvcalc.core.model import Model
 from kvcalc.engines.log_form import EngineLog, LogFacts, StartLog
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.library import loader
-from kvcalc.logs.compare import Checked, compare
+from kvcalc.logs.compare import Checked, Work, compare
 from kvcalc.logs.naming import preset_of
 from kvcalc.logs.runs import marks_of, runs_of
 from kvcalc.logs.text import marked_lines
@@ -80,12 +80,12 @@ def check_log(stream: BinaryIO, spoken: Sequence[EngineLog], wanted: LogQuestion
     reading = runs_of(marked_lines(stream, marks_of(spoken), file), spoken)
     warnings = ["the log has more such lines than one of an engine has: the first of them were read"] * reading.cut
     checked, refused = [], []
-    names = _Names()
+    names, work = _Names(), Work()
     for each, run in reading.runs:
         if not any(line.kind == "count" for line in each.form.lines if _seen(run, line.pattern.groupindex)):
             continue
         try:
-            one, notes = _check(each, run, wanted, names)
+            one, notes = _check(each, run, wanted, names, work)
         except KvcalcError as error:
             refused.append((run, error))
             continue
@@ -126,8 +126,12 @@ def _nothing(
     )
 
 
-def _check(spoken: EngineLog, run: StartLog, wanted: LogQuestion, names: _Names) -> tuple[Checked, list[str]]:
+def _check(
+    spoken: EngineLog, run: StartLog, wanted: LogQuestion, names: _Names, work: Work
+) -> tuple[Checked, list[str]]:
     """One start: the log says what it is about, unless the asker does."""
+    if work.left <= 0:
+        raise KvcalcError("so many starts before it contradict their predictions that this one was not looked at")
     said, engine, notes = spoken.form.said(run), run.engine, []
     model = wanted.model
     if model is None:
@@ -137,7 +141,8 @@ def _check(spoken: EngineLog, run: StartLog, wanted: LogQuestion, names: _Names)
     read = read_flags([*said.words, *wanted.words], engine.flags, said.env, engine.name)
     read = read._replace(version=pick(engine.versions, version or said.rules, engine.name)[0])
     stated = engine.options_of("", read, model)
-    options = {name: value for name, value in stated.options.items() if not _overruled(name, wanted.options)}
+    said_or_own = {**stated.defaults, **stated.options}
+    options = {name: value for name, value in said_or_own.items() if not _overruled(name, wanted.options)}
     options |= wanted.options
     if "context" not in options:
         if not spoken.form.pooled:
@@ -145,7 +150,7 @@ def _check(spoken: EngineLog, run: StartLog, wanted: LogQuestion, names: _Names)
         if model.max_context:
             options["context"] = "max"
     run = run._replace(budget=wanted.kv_memory or stated.kv_memory)
-    return compare(run, spoken.form, said, model, options, stated.settings, version, wanted.card), notes
+    return compare(run, spoken.form, said, model, options, stated.settings, version, work, wanted.card), notes
 
 
 def _overruled(name: str, options: Mapping[str, Any]) -> bool:

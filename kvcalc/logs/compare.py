@@ -17,13 +17,21 @@ from kvcalc.engines.base import Engine, Question
 from kvcalc.engines.log_form import Expected, LogFacts, LogForm, StartLog, Variation
 from kvcalc.errors import KvcalcError
 
-__all__ = ["Checked", "Compared", "Verdict", "compare", "overall"]
+__all__ = ["Checked", "Compared", "Verdict", "Work", "compare", "overall"]
 
 Verdict = Literal["match", "mismatch", "unknown"]
 
 _SMALLER_RANK = 3  # per cent that another rank may have had less
 _MOST_OPEN = 300  # readings of what a log leaves open
+_MOST_TRIED = 1_500  # in one log; a start needs some twenty, or hundreds where it leaves much open
 _MOST_BESIDE = 20  # of them beside each usual misunderstanding
+
+
+class Work:
+    """How many readings may still be tried for one log: a server that crashes in a loop has thousands of starts."""
+
+    def __init__(self, most: int = _MOST_TRIED) -> None:
+        self.left = most
 
 
 class Compared(NamedTuple):
@@ -75,6 +83,7 @@ class _Asking(NamedTuple):
     model: Model
     options: Mapping[str, Any]
     question: Question
+    work: Work
 
     def changed(self, **options: Any) -> Question:
         request = ask(self.model, **{**self.options, **options})
@@ -89,6 +98,7 @@ def compare(
     stated: Mapping[str, Any],
     settings: Mapping[str, object],
     version: str | None,
+    work: Work,
     card: Card | None = None,
 ) -> Checked:
     """Compare a run with what its engine is predicted to print. Raises KvcalcError where there is no prediction.
@@ -97,7 +107,7 @@ def compare(
     """
     row, warning = pick(run.engine.versions, version or said.rules, run.engine.name)
     request = ask(model, **stated)
-    asking = _Asking(model, stated, Question(request, measure(request).placement, row, settings, card=card))
+    asking = _Asking(model, stated, Question(request, measure(request).placement, row, settings, card=card), work)
     newest = run.engine.newest
     newer = unread(version, newest, run.engine.name) if version and newest else None
     warnings = tuple(each for each in (warning, newer) if each)
@@ -112,7 +122,7 @@ def compare(
         return plain
     readings = list(islice(form.variations(asking.question, run, version), _MOST_OPEN))
     for each in readings:
-        if each.open and (again := _try(each.question, run, form)) is not None:
+        if each.open and (again := _try(each.question, run, form, work)) is not None:
             return plain._replace(question=each.question, compared=again, assumed=each.words)
     if refused is not None:
         plain = _under_a_rule(plain, [each for each in readings if each.open], run, form) or _raise(refused)
@@ -137,8 +147,9 @@ def _under_a_rule(plain: Checked, readings: Sequence[Variation], run: StartLog, 
     return None
 
 
-def _try(question: Question, run: StartLog, form: LogForm) -> tuple[Compared, ...] | None:
+def _try(question: Question, run: StartLog, form: LogForm, work: Work) -> tuple[Compared, ...] | None:
     """The comparison under another reading, if all agrees there; the first contradiction is enough to know."""
+    work.left -= 1
     compared: list[Compared] = []
     try:
         for each in form.expect(question, run):
@@ -175,19 +186,19 @@ def _explanations(
 
 
 def _plain(asking: _Asking, run: StartLog, form: LogForm, closed: Sequence[Variation]) -> Iterator[str]:
-    if _try(asking.question, run._replace(giga=10**9), form):
+    if _try(asking.question, run._replace(giga=10**9), form, asking.work):
         yield "sizes in GB of 10^9 bytes, and not in GiB"
     for words, question in _changes(asking):
-        if _try(question, run, form):
+        if _try(question, run, form, asking.work):
             yield words
     # other versions print the same as the first that does
-    yield from islice((each.words for each in closed if _try(each.question, run, form)), 1)
+    yield from islice((each.words for each in closed if _try(each.question, run, form, asking.work)), 1)
 
 
 def _combined(asking: _Asking, run: StartLog, form: LogForm, version: str | None) -> Iterator[str]:
     for words, question in _changes(asking):
         for each in islice(form.variations(question, run, version), _MOST_BESIDE):
-            if each.open and _try(each.question, run, form):
+            if each.open and _try(each.question, run, form, asking.work):
                 yield f"{words} ({each.words})"
 
 

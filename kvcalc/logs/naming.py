@@ -91,7 +91,7 @@ def _known() -> dict[str, Entry]:
     """Presets by the essence of their names and ids; the shortest name for those that differ in format alone."""
     found: dict[str, Entry] = {}
     for entry in sorted(entries(), key=lambda each: (len(each.name), each.name)):
-        ids = re.findall(r"[\w.-]+/([\w.-]+)", _id_line(entry))
+        ids = re.findall(r"(?<![\w.-])[\w.-]++/([\w.-]+)", _id_line(entry))
         for name in (entry.name, *ids):
             found.setdefault(_essence(name), entry)
     found.pop("", None)

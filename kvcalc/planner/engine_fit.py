@@ -9,7 +9,7 @@ from kvcalc.core.fitting import Fit, MemorySplit, fill, most_of
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import place
 from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
-from kvcalc.engines.base import Engine, Question, Reservation, allocator_of, reserve
+from kvcalc.engines.base import Engine, Question, Reservation, Stored, allocator_of, lacking, reserve
 from kvcalc.errors import KvcalcError
 from kvcalc.planner.memo import Memo
 from kvcalc.planner.overheads import NAMES
@@ -126,6 +126,9 @@ class EngineBackend:
         settings = {**self._settings, "packed": precision.packed} if precision.packed else self._settings
         placed = place(request.model, config.layout)
         return Question(request, placed, self.version, settings, card=card if card.name else None).counted()
+
+    def lacking(self, card: Card, what: Stored, name: str) -> str | None:
+        return lacking(self.engine, self.version, card, what, name)
 
     def share(self, config: "ParallelConfig", card: Card) -> Fraction:
         if self._share is not None:

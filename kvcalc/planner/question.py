@@ -1,7 +1,7 @@
 """What a plan is asked for, and what it chooses among: cards, formats, and ways to spread a replica."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from kvcalc.core.card import Card
 from kvcalc.core.fitting import Fit, MemorySplit
@@ -116,6 +116,7 @@ class Backend(Protocol):
 
     def replica_memory(self, config: ParallelConfig, card: Card) -> ReplicaMemory: ...
     def share(self, config: ParallelConfig, card: Card) -> Fraction: ...
+    def lacking(self, card: Card, what: Literal["cache", "weights"], name: str) -> str | None: ...
 
 
 class ExactBackend:
@@ -142,6 +143,9 @@ class ExactBackend:
     def share(self, config: ParallelConfig, card: Card) -> Fraction:  # noqa: ARG002 - one signature for all
         return self._share
 
+    def lacking(self, card: Card, what: Literal["cache", "weights"], name: str) -> str | None:  # noqa: ARG002 - as above
+        return None
+
 
 def parallel_configs(precision: Precision, replica_layouts: Sequence[ReplicaLayout]) -> list[ParallelConfig]:
     """Every way to spread a replica in these formats, fewest GPUs first. A split of the context must save bytes."""
@@ -163,24 +167,18 @@ def _asked(config: ParallelConfig) -> int:
     return ExactReplica(config.replica_layout, request.widths, request.encoder_tokens).needed(1, request.context)
 
 
-# Formats of 8 and of 4 bits that a card's matrices must know. Ada (8.9) is the first of NVIDIA's with fp8, Blackwell
-# (10.0) with NVFP4. Other formats are unpacked to 16 bits by kernels, on any card.
-_FP8, _NVFP4 = (8, 9), (10, 0)
-
-
 def unsupported(card: Card, precision: Precision, backend: Backend) -> str | None:
-    """What a card cannot do: an engine, or a format. Of a card without a name nothing is known."""
+    """What an engine cannot do on a card. Of a card without a name nothing is known.
+
+    What a card can multiply is another fact (its rates), and any card can keep any format: without an engine no format
+    is refused, as none is in a size.
+    """
     if not card.name:
         return None
     if backend.vendors and card.vendor and card.vendor not in backend.vendors:
         return f"{backend.name} is not known to run on {card.label}"
-    able = card.capability or (0, 0)
     widths = precision.request.widths
-    for what, name in (("cache", widths.k.name), ("cache", widths.v.name), ("weights", precision.weights_name)):
-        if name.startswith("fp8") and not card.flops8 and able < _FP8:
-            return f"{card.label} has no fp8, in which the {what} {'is' if what == 'cache' else 'are'} asked for"
-        if name == "nvfp4" and able < _NVFP4:
-            return f"{card.label} has no nvfp4, in which the {what} {'is' if what == 'cache' else 'are'} asked for"
-        if name == "bf16" and not card.bf16 and precision.kv != "auto" and what == "cache":
-            return f"{card.label} has no bf16, in which the cache is asked for"
-    return None
+    cached = [name for name in (widths.k.name, widths.v.name) if precision.kv != "auto" or name.startswith("fp8")]
+    whys = [backend.lacking(card, "weights", precision.weights_name)]
+    whys += [backend.lacking(card, "cache", name) for name in cached]
+    return next(filter(None, whys), None)

@@ -7,7 +7,7 @@ from kvcalc.core.units import Fraction, many
 from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError
 from kvcalc.planner.engine_fit import EngineBackend
-from kvcalc.planner.question import PlanQuestion
+from kvcalc.planner.question import PlanQuestion, unsupported
 from kvcalc.planner.search import PlanRow, Search
 
 __all__ = ["lacking", "same_share"]
@@ -26,6 +26,8 @@ def lacking(
 
     def reason(row: PlanRow) -> str | None:
         card, config, sequences = row.card, row.config, row.request.sequences_per_replica
+        if (why := unsupported(card, config.precision, search.backend)) is not None:
+            return why
         try:
             free, memory = search.free(card, config), search.backend.replica_memory(config, card)
             if question.lengths is None:

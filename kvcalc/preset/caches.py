@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple, assert_never, get_args
 
 from kvcalc.core.model import (
@@ -17,7 +18,7 @@ from kvcalc.core.model import (
     Shared,
     Stored,
 )
-from kvcalc.errors import Problem, nearest, shown
+from kvcalc.errors import shown
 from kvcalc.preset import notation
 from kvcalc.preset.fields import Reader
 from kvcalc.preset.notation import Names
@@ -101,8 +102,8 @@ class CacheTable:
         if kind is None and use.name in KINDS:
             kind = use.name
         if kind not in KINDS:
-            close = nearest(use.name, [*KINDS, *map(str, self._caches.data)], 1)
-            hint = f" (did you mean '{close[0]}'?)" if close and kind is None else ""
+            close = self._top.meant(use.name, chain(KINDS, map(str, self._caches.data)))
+            hint = f" (did you mean '{close}'?)" if close and kind is None else ""
             if kind is None:
                 where = "layers" if use.layers else "draft"
                 self._top.note(f"expected a kind or a name under `caches`, got {shown(use.name)}{hint}", where)
@@ -175,8 +176,7 @@ class _Fields:
     def note(self, text: str, key: str) -> None:
         """Note a fault of a number where it stands: under this cache, or at the top; once."""
         reader = self.reader if key in self.reader.data else self._top
-        if Problem((*reader.path, key), text) not in reader.problems:
-            reader.note(text, key)
+        reader.note_once(text, key)
 
     def own(self, key: str, low: int = 1) -> "_PerLayer":
         """A number that must stand under this cache."""

@@ -1,6 +1,6 @@
 """Typed look-ups over a mapping from outside. Every fault is noted with its path, and reading goes on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kvcalc.errors import Problem, nearest, shown
@@ -10,6 +10,7 @@ __all__ = ["MOST_NUMBER", "Reader"]
 MOST_NUMBER = 2**40  # above any count, width or length of a real model
 
 _MOST_NAMED = 10  # keys, in a message
+_MOST_MEANT = 20  # faults of a document for which it is looked up what may be meant
 
 
 class Reader:
@@ -30,10 +31,17 @@ class Reader:
         self.problems: list[Problem] = [] if problems is None else problems
         self._many = many  # what is said where too many keys are known to name them
         self._asked: set[str] = set()
+        self._noted: set[tuple[str, str]] = set()
 
     def note(self, text: str, *key: str | int) -> None:
         """Note a fault of this mapping, or of one of its keys."""
         self.problems.append(Problem((*self.path, *key), text))
+
+    def note_once(self, text: str, key: str) -> None:
+        """Note a fault that may be met again with each layer."""
+        if (text, key) not in self._noted:
+            self._noted.add((text, key))
+            self.note(text, key)
 
     def missing(self, what: str, key: str) -> None:
         """Note that a key is not there."""
@@ -46,6 +54,10 @@ class Reader:
             self.missing(what, key)
         else:
             self.note(f"expected {what}, got {shown(value)}", key)
+
+    def meant(self, word: str, among: Iterable[str]) -> str | None:
+        """What a misspelt word may have been meant as; None behind the first faults, since a look-up takes long."""
+        return next(iter(nearest(word, among, 1)), None) if len(self.problems) < _MOST_MEANT else None
 
     def get(self, key: str) -> object:
         """The raw value, or None; the key counts as known from now on."""
@@ -104,12 +116,10 @@ class Reader:
         value = self.get(key)
         if value is None or (isinstance(value, str) and value in choices):
             return value
-        close = nearest(value, choices, 1) if isinstance(value, str) else []
+        close = self.meant(value, choices) if isinstance(value, str) else None
         self.expected(f"one of {', '.join(choices)}", key)
         if close:
-            self.problems[-1] = self.problems[-1]._replace(
-                text=f"{self.problems[-1].text} (did you mean '{close[0]}'?)"
-            )
+            self.problems[-1] = self.problems[-1]._replace(text=f"{self.problems[-1].text} (did you mean '{close}'?)")
         return None
 
     def inner(self, key: str) -> "Reader | None":
@@ -130,12 +140,13 @@ class Reader:
 
     def close(self) -> None:
         """Note every key that nobody asked for."""
+        known = self._known()
         for key in self.data:
             if not isinstance(key, str):
                 self.note(f"expected a word as a key, got {shown(key)}")
             elif key not in self._asked:
-                close = nearest(key, self._asked, 1)
-                hint = f" (did you mean '{close[0]}'?)" if close else self._known()
+                close = self.meant(key, self._asked)
+                hint = f" (did you mean '{close}'?)" if close else known
                 self.note(f"expected a known key, got {shown(key)}{hint}", key)
 
 

@@ -19,8 +19,9 @@ MOST_LAYERS = 4096  # against slips like `800000 full`; the deepest published de
 _MOST_DEPTH = 8
 _MOST_TEXT = 65536
 _MOST_SHORTEST = 256  # layers for which every way of folding is tried; the time grows with the square
-_NUMBER = re.compile(r"[-+]?[0-9]*[.]?[0-9]+")
-_TOKEN = re.compile(r"\s*([(),]|[^\s(),]+)")
+_NUMBER = re.compile(r"[-+]?(?:[0-9]++(?:[.][0-9]+)?|[.][0-9]+)")
+_TOKEN = re.compile(r"[(),]|[^\s(),]+")
+_MOST_NAMES = 1 << 16  # of caches in all layers
 
 
 def expand(text: str) -> list[Names]:
@@ -30,18 +31,26 @@ def expand(text: str) -> list[Names]:
     tokens = _TOKEN.findall(text)
     layers, rest = _items(tokens, 0, 0)
     if rest < len(tokens):
-        raise ValueError(f"expected a comma, got '{tokens[rest]}'")
+        raise ValueError(f"expected a comma, got '{tokens[rest][:60]}'")
+    return _counted(layers)
+
+
+def _counted(layers: list[Names]) -> list[Names]:
+    """The layers, if they do not name more caches than can be told apart in time."""
+    if sum(map(len, layers)) > _MOST_NAMES:
+        raise ValueError(f"expected at most {_MOST_NAMES:,} names of caches in all layers")
     return layers
 
 
 def expand_pattern(pattern: str, letters: dict[str, str]) -> list[Names]:
     """The layers of a published one-letter string. Raises ValueError for a letter without a meaning."""
+    if not 1 <= len(pattern) <= MOST_LAYERS:
+        raise ValueError(f"expected 1 to {MOST_LAYERS:,} letters")
     unknown = sorted(set(pattern) - set(letters))
     if unknown:
         raise ValueError(f"no meaning given for the letter '{unknown[0]}'")
-    if not 1 <= len(pattern) <= MOST_LAYERS:
-        raise ValueError(f"expected 1 to {MOST_LAYERS:,} letters")
-    return [_names(letters[letter]) for letter in pattern]
+    meanings = {letter: _names(letters[letter]) for letter in set(pattern)}
+    return _counted([meanings[letter] for letter in pattern])
 
 
 def _items(tokens: list[str], at: int, depth: int) -> tuple[list[Names], int]:
@@ -74,7 +83,7 @@ def _item(tokens: list[str], at: int, depth: int) -> tuple[list[Names], int]:
     else:
         word = tokens[at] if at < len(tokens) else "the end"
         if at == len(tokens) or word in "(),":
-            raise ValueError(f"expected a cache's name, or `N x (...)`, got {word}")
+            raise ValueError(f"expected a cache's name, or `N x (...)`, got {word[:60]}")
         inner, at = [_names(word)], at + 1
     if count * len(inner) > MOST_LAYERS:
         raise ValueError(f"expected at most {MOST_LAYERS:,} layers")

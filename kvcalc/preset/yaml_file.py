@@ -24,6 +24,10 @@ _NUMBERS = {
 # libyaml where the wheel brings it: fifteen times faster, and it bounds nesting by itself (at 1,000 levels).
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+# Marks of which one stands with each value: PyYAML takes half a kilobyte for every value, however short it is. A chart
+# of 1 MB, rendered, has some 60,000.
+_MARKS = ("\n", ",", "[", "{", "- ", ": ")
+_MOST_VALUES = 250_000
 _MOST_MERGED = 100_000  # keys that come into mappings by `<<`
 
 Built = TypeVar("Built")
@@ -49,15 +53,21 @@ class Document(NamedTuple):
         for part in path:
             match node:
                 case yaml.MappingNode():
-                    found = [(k, v) for k, v in node.value if k.value == part]
+                    found = _entries(node).get(part)
                 case yaml.SequenceNode() if isinstance(part, int) and part < len(node.value):
-                    found = [(node.value[part], node.value[part])]
+                    found = node.value[part], node.value[part]
                 case _:
-                    found = []
-            if not found:
+                    found = None
+            if found is None:
                 break
-            line, node = found[0][0].start_mark.line + 1, found[0][1]
+            line, node = found[0].start_mark.line + 1, found[1]
         return line
+
+
+@lru_cache(16)  # a document with very many faults asks for very many of its lines
+def _entries(node: yaml.MappingNode) -> dict[object, tuple[yaml.Node, yaml.Node]]:
+    """Keys and values of a mapping by the text of the keys."""
+    return {key.value: (key, value) for key, value in reversed(node.value) if isinstance(key, yaml.ScalarNode)}
 
 
 def read_bytes(path: str, most: int = MOST_FILE_BYTES) -> bytes:
@@ -116,6 +126,8 @@ def _read(content: bytes, file: str, build: Callable[[Any], Built]) -> Built:
         raise _fault("expected UTF-8 text", file, content[: error.start].count(b"\n") + 1) from None
     if "\0" in text:
         raise _fault("expected text, got binary data", file, text[: text.index("\0")].count("\n") + 1)
+    if sum(map(text.count, _MARKS)) > _MOST_VALUES:
+        raise _fault(f"expected at most {_MOST_VALUES:,} values", file)
     loader = _Loader(text)
     try:
         return build(loader)
@@ -190,7 +202,8 @@ def _merged(node: yaml.Node, loader: Any, seen: dict[int, object]) -> dict[objec
         loader.merged += len(other)
         if loader.merged > _MOST_MERGED:
             raise yaml.MarkedYAMLError(problem="too much is merged by <<", problem_mark=node.start_mark)
-        merged = {**other, **merged}
+        for name, value in other.items():
+            merged.setdefault(name, value)
     return merged
 
 

@@ -37,5 +37,9 @@ def _cell(cell: Cell, units: Units) -> str:
     return "" if isinstance(cell, Gauge) else _escape(cell)
 
 
+# What could end a cell, stand out, or become a link or an image, whose address is a hostile file's.
+_ESCAPES = str.maketrans({mark: f"\\{mark}" for mark in "\\|*[]"} | {"<": "&lt;"})
+
+
 def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")
+    return text.translate(_ESCAPES)

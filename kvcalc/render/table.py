@@ -4,6 +4,8 @@ No number is ever cut: where the width is short, labels wrap first, then an amou
 all the exact bytes are left out.
 """
 
+import os
+import shutil
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -37,6 +39,8 @@ _GAP = 3  # columns that rich leaves between two cells
 
 def console_for(width: int | None = None) -> Console:
     """A console on standard output that changes nothing in our text."""
+    if width is None and not os.environ.get("COLUMNS", "80").strip("0"):  # as which rich would draw nothing
+        width = shutil.get_terminal_size().columns
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 

@@ -27,10 +27,14 @@ _MOST_NAMED = 3  # files of a folder, in a hint
 
 
 class Described(NamedTuple):
-    """What a file says of its model: the mapping of a preset, and why its weights are not known, if they are not."""
+    """What a file says of its model: the mapping of a preset, and why its weights are not known, if they are not.
+
+    `doubt`: what in it the file does not state, and may be otherwise.
+    """
 
     preset: dict[str, object]
     unweighed: str | None = None
+    doubt: str | None = None
 
 
 def is_model_file(path: str) -> bool:
@@ -73,36 +77,45 @@ def preset_of_path(path: str, *, assume_dense: bool = False) -> Described:
         return _safetensors(path, assume_dense=assume_dense)
     if ending.endswith(_GGUF) or _first_bytes(path) == GGUF_MAGIC:
         return _gguf(path)
-    return Described(_config(jsonfile.read_object(path), path, assume_dense=assume_dense))
+    return _config(jsonfile.read_object(path), path, assume_dense=assume_dense)
 
 
-def preset_of_config(content: bytes, file: str, *, assume_dense: bool = False) -> dict[str, object]:
+def preset_of_config(content: bytes, file: str, *, assume_dense: bool = False) -> Described:
     """The preset that the text of a config.json describes."""
     return _config(jsonfile.parse_object(content, file), file, assume_dense=assume_dense)
 
 
-def _config(config: Mapping[str, object], path: str, *, assume_dense: bool) -> dict[str, object]:
+def _config(config: Mapping[str, object], path: str, *, assume_dense: bool) -> Described:
     """The preset of the configuration at `path`, or of one of another name or on standard input."""
-    from kvcalc.sources.config.reader import preset_from_config
+    from kvcalc.sources.config.native import is_native, translated
+    from kvcalc.sources.config.reader import read_config
 
+    if is_native(config):
+        config = translated(config, path)
     if not any(_states_type(part) for part in (config, *config.values())):
-        raise fault(path, "model_type", f"the type of a model, as its {CONFIG} has it", None, _way_to_config(path))
+        way_out = _way_to_config(path, shaped=_SHAPE.issubset(config))
+        raise fault(path, "model_type", f"the type of a model, as its {CONFIG} has it", None, way_out)
     beside = os.path.join(os.path.dirname(path), _QUANTISATION)
     quantisation = jsonfile.read_object(beside) if os.path.isfile(beside) and path[:1] != "<" else None
-    return preset_from_config(config, file=path, quantization=quantisation, assume_dense=assume_dense)
+    read = read_config(config, file=path, quantization=quantisation, assume_dense=assume_dense)
+    return Described(read.preset, doubt=read.doubt)
 
 
 def _states_type(part: object) -> bool:
-    """A configuration, or its language part. params.json, in the format of Meta and Mistral, does not."""
+    """A configuration, or its language part."""
     return isinstance(part, dict) and not {"model_type", "architectures"}.isdisjoint(part)
 
 
-def _way_to_config(path: str) -> str:
-    """Where the configuration is, of a model of which `path` is another file."""
+_SHAPE = {"num_hidden_layers", "num_attention_heads", "hidden_size"}
+
+
+def _way_to_config(path: str, *, shaped: bool) -> str:
+    """Where the configuration is, of a model of which `path` is another file. `shaped`: all but its type is there."""
     beside = os.path.join(os.path.dirname(path), CONFIG)
     if os.path.isfile(beside) and not path.endswith(CONFIG) and path[:1] != "<":
         return f"give {escape(beside)}, or its folder"
-    return f'add its type to a copy, such as "model_type": "llama", or fetch the {CONFIG} of the model, which has one'
+    fetch = f"fetch the {CONFIG} of the model, which has one"
+    return f'add its type to a copy, such as "model_type": "llama", or {fetch}' if shaped else fetch
 
 
 def _folder(folder: str, named: str | None = None, *, assume_dense: bool) -> Described:
@@ -112,12 +125,18 @@ def _folder(folder: str, named: str | None = None, *, assume_dense: bool) -> Des
     """
     path = os.path.join(folder, CONFIG)
     if not os.path.isfile(path):
+        from kvcalc.sources.config.native import NATIVE
+
+        native = os.path.join(folder, NATIVE)
+        if os.path.isfile(native):
+            return _config(jsonfile.read_object(native), native, assume_dense=assume_dense)
         return _gguf(_only_gguf(folder))
     from kvcalc.sources import checkpoint
     from kvcalc.sources.safetensors import folder_tensors, weigh
 
     config = jsonfile.read_object(path)
-    preset = _config(config, path, assume_dense=assume_dense)
+    found = _config(config, path, assume_dense=assume_dense)
+    preset = found.preset
     try:
         tensors = folder_tensors(folder or ".", named)
         checkpoint.check_tensors(path, config, preset, tensors)
@@ -131,7 +150,7 @@ def _folder(folder: str, named: str | None = None, *, assume_dense: bool) -> Des
         preset["weights_bytes"] = weights.bytes_total
         _take_dtype(preset, weights.bytes_by_dtype)
         preset["note"] = f"{preset.get('note', '')} Tensors: {stored}.".strip()
-    return Described(preset)
+    return found
 
 
 _COMPUTED = {"F32": "fp32", "F16": "fp16", "BF16": "bf16"}

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeGuard
 
 from kvcalc.errors import KvcalcError, escape
 from kvcalc.sources.faults import CUT, Phrase, disguise, fault, unreadable
+from kvcalc.sources.jsonfile import too_many_values
 
 __all__ = ["INDEX", "Tensor", "Weights", "folder_tensors", "weigh"]
 
@@ -25,6 +26,9 @@ _MOST_SHARDS = 10_000
 _LONGEST_NAME = 500  # of a shard, folders included
 _MOST_DIMENSIONS = 64
 _MOST_SIZE = 1 << 63
+_PLAIN = json.JSONDecoder()
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_LONGEST_ENTRY = 4096  # characters of what a header says of one tensor
 
 # Bits of an element; enum Dtype in tensor.rs.
 BITS = {
@@ -32,6 +36,8 @@ BITS = {
     "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8,
     "F8_E5M2FNUZ": 8, "F16": 16, "BF16": 16, "F32": 32, "F64": 64, "C64": 64,
 }  # fmt: skip
+
+_DTYPES = {name: name for name in BITS}  # one text for all tensors of a kind
 
 _SHARD = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.safetensors")
 
@@ -168,17 +174,117 @@ def _read(path: str, at: int, count: int | None, owner: str | None = None) -> by
 
 
 def _json(content: bytes, path: str) -> object:
-    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            counts = Counter(key for key, _ in pairs)
-            raise fault(path, counts.most_common(1)[0][0], "each key once", Phrase("a second one"), CUT)
-        return found
-
     try:
-        return json.loads(content, object_pairs_hook=once)
+        text = content.decode()
+        if too_many_values(text):
+            raise fault(path, "header", "fewer small values", Phrase("more than a model has"), CUT)
+        return json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, path))
     except (ValueError, RecursionError):  # no UTF-8, no JSON, numbers of thousands of digits, or too deep
-        raise fault(path, "header", "JSON", Phrase("something else"), CUT) from None
+        raise _no_json(path) from None
+
+
+def _once(pairs: list[tuple[str, object]], path: str) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        raise fault(path, counts.most_common(1)[0][0], "each key once", Phrase("a second one"), CUT)
+    return found
+
+
+def _no_json(path: str) -> KvcalcError:
+    return fault(path, "header", "JSON", Phrase("something else"), CUT)
+
+
+class _Members:
+    """The members of a JSON object, one after the other: a header as a whole would take many times its own length.
+
+    All methods raise ValueError for what is no JSON.
+    """
+
+    def __init__(self, text: str, at: int) -> None:
+        self.text, self.at, self._begun = text, at + 1, False
+
+    def next_key(self) -> str | None:
+        """The next key, behind which its value is to be read; None behind the last."""
+        mark = self.mark()
+        if mark == "}":
+            self.at += 1
+            return None
+        if self._begun:
+            self.expect(",")
+        self._begun = True
+        self.mark()
+        key = self.text_value()
+        self.expect(":")
+        self.mark()
+        return key
+
+    def mark(self) -> str:
+        """The next character that is no blank."""
+        self.at = _BLANKS.match(self.text, self.at).end()  # type: ignore[union-attr]  # it matches nothing, too
+        return self.text[self.at : self.at + 1]
+
+    def expect(self, mark: str) -> None:
+        if self.mark() != mark:
+            raise ValueError(self.at)
+        self.at += 1
+
+    def text_value(self) -> str:
+        if self.text[self.at : self.at + 1] != '"':
+            raise ValueError(self.at)
+        value, self.at = _PLAIN.raw_decode(self.text, self.at)
+        return str(value)
+
+    def small_value(self) -> object:
+        """Any value of at most _LONGEST_ENTRY characters; of a list that it is one."""
+        if self.text.startswith("[", self.at):
+            return []
+        value, length = _PLAIN.raw_decode(self.text[self.at : self.at + _LONGEST_ENTRY])
+        self.at += length
+        return value
+
+    def skip_metadata(self) -> None:
+        """Texts under keys, which may be long."""
+        if self.mark() != "{":
+            self.small_value()
+            return
+        inner = _Members(self.text, self.at)
+        while inner.next_key() is not None:
+            if inner.mark() == '"':
+                inner.text_value()
+            else:
+                inner.small_value()
+        self.at = inner.at
+
+
+def _entries(content: bytes, path: str) -> list[tuple[Tensor, int]]:
+    """What a header says of each tensor, and where its data begins."""
+    text = content.decode()
+    del content
+    members = _Members(text, -1)
+    if members.mark() != "{":
+        raise fault(path, "header", "a mapping", members.small_value(), CUT)
+    members.at += 1
+    decoder = json.JSONDecoder(object_pairs_hook=lambda pairs: _once(pairs, path))
+    found: list[tuple[Tensor, int]] = []
+    names: set[str] = set()
+    while (name := members.next_key()) is not None:
+        if name in names:
+            raise fault(path, name, "each key once", Phrase("a second one"), CUT)
+        names.add(name)
+        if name == "__metadata__":
+            members.skip_metadata()
+            continue
+        if not text.startswith("{", members.at):
+            raise fault(path, name, "a mapping", members.small_value(), CUT)
+        end = text.find("}", members.at, members.at + _LONGEST_ENTRY) + 1
+        if not end:
+            raise fault(path, name, f"at most {_LONGEST_ENTRY:,} characters", Phrase("more"), CUT)
+        found.append(_tensor(decoder.raw_decode(text[members.at : end])[0], name, path))
+        members.at = end
+    if members.mark():
+        raise ValueError(members.at)
+    return found
 
 
 def _tensors(path: str, owner: str | None = None) -> dict[str, Tensor]:
@@ -193,10 +299,10 @@ def _tensors(path: str, owner: str | None = None) -> dict[str, Tensor]:
         raise fault(path, "size", "10 bytes or more", size or Phrase("an empty file"), CUT)
     if not 2 <= length <= most:
         raise fault(path, "header length", f"2 to {most:,}", length, CUT)
-    header = _json(_read(path, 8, length), path)
-    if not isinstance(header, dict):
-        raise fault(path, "header", "a mapping", header, CUT)
-    found = [_tensor(entry, name, path) for name, entry in header.items() if name != "__metadata__"]
+    try:
+        found = _entries(_read(path, 8, length), path)
+    except (ValueError, RecursionError):
+        raise _no_json(path) from None
     end = 0
     for tensor, begin in sorted(found, key=lambda item: (item[1], item[0].bytes)):
         if begin != end:
@@ -223,7 +329,7 @@ def _tensor(entry: object, name: str, path: str) -> tuple[Tensor, int]:
     if bits % 8 or end - begin != bits // 8:
         got = Phrase(f"{begin:,} to {end:,}")
         raise fault(path, name, f"data_offsets for {elements:,} elements of {dtype}", got, CUT)
-    return Tensor(name, dtype, tuple(shape), elements, bits // 8), begin
+    return Tensor(name, _DTYPES[dtype], tuple(shape), elements, bits // 8), begin
 
 
 def _sizes(values: object) -> TypeGuard[list[int]]:

@@ -1,7 +1,7 @@
 """One model's cache built for real and compared: what the verb `verify` answers, as values and as words."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from kvcalc.core.kinds import kind
 from kvcalc.core.request import Request, warnings
@@ -12,7 +12,8 @@ from kvcalc.launch.command import launch
 from kvcalc.verifying.building import Versions, config_of_file, config_of_model, on_meta
 from kvcalc.verifying.comparing import Comparison, compare
 from kvcalc.verifying.measuring import readings
-from kvcalc.views.document import Value, opening
+from kvcalc.verifying.types import VerifyDocument, VerifyRow
+from kvcalc.version import __version__
 from kvcalc.views.model import model_facts, model_values
 from kvcalc.views.report import Bytes, Cell, Report, Section
 
@@ -37,7 +38,7 @@ class Verification(NamedTuple):
     warnings: tuple[str, ...]
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Literal["equal", "different"]:
         """The headline: equal after every step, or different."""
         return "equal" if all(each.equal for each in self.comparisons) else "different"
 
@@ -75,18 +76,21 @@ def verify(request: Request, versions: Versions, file: File | None) -> Verificat
     return Verification(question, versions, type(built).__name__, from_file, found, (*warnings(request), *said))
 
 
-def document(found: Verification) -> dict[str, Value]:
+def document(found: Verification) -> VerifyDocument:
     """What --json prints."""
     request, last = found.question.request, found.comparisons[-1]
-    asked: dict[str, Value] = {
-        "context": request.context,
-        "batch": request.batch,
-        "encoder_tokens": request.encoder_tokens,
-        "engine": "transformers",
-        "engine_version": found.question.version.name,
-    }
     return {
-        **opening("verify", model_values(request.facts), asked, found.warnings),
+        "schema": "kvcalc.verify/1",
+        "kvcalc_version": __version__,
+        "model": model_values(request.facts),
+        "request": {
+            "context": request.context,
+            "batch": request.batch,
+            "encoder_tokens": request.encoder_tokens,
+            "engine": "transformers",
+            "engine_version": found.question.version.name,
+        },
+        "warnings": list(found.warnings),
         "installed": {"transformers": found.versions.transformers, "torch": found.versions.torch},
         "model_class": found.model_class,
         "configuration": "file" if found.from_file else "facts",
@@ -100,7 +104,7 @@ def document(found: Verification) -> dict[str, Value]:
     }
 
 
-def _rows(each: Comparison) -> list[Value]:
+def _rows(each: Comparison) -> list[VerifyRow]:
     return [
         {
             "step": each.step,

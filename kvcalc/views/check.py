@@ -1,12 +1,15 @@
 """A checked log as values for JSON, and as words for people."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kvcalc.logs.compare import Checked, Compared, Verdict, overall
 from kvcalc.version import __version__
-from kvcalc.views.document import Value
 from kvcalc.views.model import model_values
 from kvcalc.views.report import Cell, Report, Section
+
+if TYPE_CHECKING:
+    from kvcalc.views.types.check import CheckDocument, LogLine, LogRun
 
 __all__ = ["check_document", "check_report", "rows", "verdict"]
 
@@ -48,7 +51,7 @@ def verdict(checked: Sequence[Checked]) -> Verdict:
     return overall(line for each in checked for line in each.compared)
 
 
-def check_document(file: str, checked: Sequence[Checked], warnings: Sequence[str]) -> dict[str, Value]:
+def check_document(file: str, checked: Sequence[Checked], warnings: Sequence[str]) -> "CheckDocument":
     """The document of `check`. Model and request are those of the first start; `runs` has all of them."""
     runs = [_run(each) for each in checked]
     return {
@@ -60,18 +63,16 @@ def check_document(file: str, checked: Sequence[Checked], warnings: Sequence[str
         "warnings": list(warnings),
         "verdict": verdict(checked),
         "lines": [_line(line, each, i) for i, each in enumerate(checked) for line in each.compared],
-        "runs": list(runs),
+        "runs": runs,
     }
 
 
-def rows(document: Mapping[str, Value]) -> list[Mapping[str, Value]]:
+def rows(document: "CheckDocument") -> "list[LogLine]":
     """The lines, as CSV has them."""
-    lines = document["lines"]
-    assert isinstance(lines, list)
-    return [line for line in lines if isinstance(line, dict)]
+    return document["lines"]
 
 
-def _run(checked: Checked) -> dict[str, Value]:
+def _run(checked: Checked) -> "LogRun":
     """One start: what it was taken for. `rules_of` is the version whose rules hold for the one that it names."""
     request, question = checked.question.request, checked.question
     return {
@@ -91,12 +92,15 @@ def _run(checked: Checked) -> dict[str, Value]:
             "encoder_tokens": request.encoder_tokens,
             "engine": checked.engine.name,
             "engine_version": checked.version or question.version.name,
-            **dict(request.layout._asdict()),
+            "tp": request.layout.tp,
+            "pp": request.layout.pp,
+            "dp": request.layout.dp,
+            "dcp": request.layout.dcp,
         },
     }
 
 
-def _line(compared: Compared, checked: Checked, run: int) -> dict[str, Value]:
+def _line(compared: Compared, checked: Checked, run: int) -> "LogLine":
     """`low` to `high` is where the printed number may lie; all four are in `unit`."""
     expected = compared.expected
     return {

@@ -1,13 +1,13 @@
 """Models, formats or engines side by side: values for JSON and CSV, and a table for people."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.core.kinds import attention_class
 from kvcalc.core.model import Model
 from kvcalc.grid.sweep import Grid, GridCell, Plane, longest
 from kvcalc.queries.grid import GridAnswer
-from kvcalc.views.document import Value, opening
+from kvcalc.version import __version__
 from kvcalc.views.grid import (
     WORDS,
     View,
@@ -28,6 +28,9 @@ from kvcalc.views.sweep import KEYS as SWEEP_KEYS
 from kvcalc.views.sweep import Form, in_force
 from kvcalc.views.sweep import rows as sweep_rows
 
+if TYPE_CHECKING:
+    from kvcalc.views.types.grid import CompareHead
+
 __all__ = ["KEYS", "Compared", "compare_document", "compare_report", "compared", "rows", "view_of_all"]
 
 KEYS = (*SWEEP_KEYS, "attention", "layers", "model_max_context", "textbook_ratio", "max_context")
@@ -44,7 +47,7 @@ class Compared(NamedTuple):
     model: Model
     plane: Plane
     answer: GridCell
-    row: tuple[Value, ...]
+    row: tuple[object, ...]
     max_context: int | None
 
     @property
@@ -70,7 +73,7 @@ def _longest(plane: Plane, answer: GridCell) -> int | None:
     return longest(plane.setting, answer.context, answer.batch)
 
 
-def rows(all_of: Sequence[Compared]) -> Iterator[tuple[Value, ...]]:
+def rows(all_of: Sequence[Compared]) -> Iterator[tuple[object, ...]]:
     """Values under KEYS."""
     for one in all_of:
         model = one.model
@@ -78,9 +81,15 @@ def rows(all_of: Sequence[Compared]) -> Iterator[tuple[Value, ...]]:
         yield (*one.row, *facts, one.textbook_ratio, one.max_context)
 
 
-def compare_document(grids: Sequence[GridAnswer], warnings: Sequence[str]) -> dict[str, Value]:
+def compare_document(grids: Sequence[GridAnswer], warnings: Sequence[str]) -> "CompareHead":
     """The document without its rows; `model` is a list."""
-    return opening("compare", [model_values(each.model) for each in grids], in_force(grids[0]), warnings)
+    return {
+        "schema": "kvcalc.compare/1",
+        "kvcalc_version": __version__,
+        "model": [model_values(each.model) for each in grids],
+        "request": in_force(grids[0]),
+        "warnings": list(warnings),
+    }
 
 
 def compare_report(all_of: Sequence[Compared], warnings: Sequence[str], form: Form) -> Report:

@@ -1,30 +1,11 @@
-"""The answer as a tree of plain values: what --json prints, --get picks from and CSV flattens.
+"""The answer as a tree of plain values, key by key as `views.types` has it: --get picks from it, CSV flattens it."""
 
-Keys never change meaning within `/1`. Integers under a key with `bytes` are bytes.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping
 
 from kvcalc.core.sizing import Textbook
 from kvcalc.errors import KvcalcError, nearest, shown
-from kvcalc.version import __version__
 
-__all__ = ["Value", "flat", "opening", "pick"]
-
-Value: TypeAlias = "str | int | float | bool | list[Value] | dict[str, Value] | None"
-
-
-def opening(verb: str, model: Value, request: Value, warnings: Sequence[str]) -> dict[str, Value]:
-    """What every document begins with."""
-    return {
-        "schema": f"kvcalc.{verb}/1",
-        "kvcalc_version": __version__,
-        "model": model,
-        "request": request,
-        "warnings": list(warnings),
-    }
-
+__all__ = ["flat", "pick"]
 
 # Keys of a plan's option that --get knows although there may be none.
 _OF_A_PLAN = (
@@ -33,9 +14,9 @@ _OF_A_PLAN = (
 )  # fmt: skip
 
 
-def pick(document: Mapping[str, Value], path: str) -> Value:
+def pick(document: Mapping[str, object], path: str) -> object:
     """The value at a dotted path; a number picks from a list. Raises KvcalcError for a path that is not there."""
-    value: Value = dict(document)
+    value: object = dict(document)
     for i, part in enumerate(parts := path.split(".")):
         if isinstance(value, dict) and part in value:
             value = value[part]
@@ -60,7 +41,7 @@ def pick(document: Mapping[str, Value], path: str) -> Value:
     return value
 
 
-def flat(values: Mapping[str, Value], prefix: str = "") -> Iterator[tuple[str, Value]]:
+def flat(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Every single value with its dotted path, lists left out; what is null as a whole is null in each of its parts.
 
     So the columns of CSV are the same for every model and question.

@@ -1,19 +1,23 @@
 """What an engine reserves, as values for JSON and as words for people."""
 
 from collections import Counter
+from typing import TYPE_CHECKING, cast
 
 from kvcalc.core.explain import Term
 from kvcalc.core.fitting import Fit
+from kvcalc.engines.allocation import Charge
 from kvcalc.engines.base import Reservation
-from kvcalc.views.document import Value
 from kvcalc.views.report import Bytes, Cell, Count, EnginePart, Section
+
+if TYPE_CHECKING:
+    from kvcalc.views.types.size import EngineCapacity, EngineLayer, EngineNotes, EngineSizes, EngineTotals
 
 __all__ = ["engine_part", "engine_values"]
 
 _UNCHANGED = "as the exact size: no rule of this engine changes it"
 
 
-def engine_values(reservation: Reservation, fit: Fit | None) -> dict[str, Value]:
+def engine_values(reservation: Reservation, fit: Fit | None) -> "EngineSizes":
     """The `engine` object: the reserved size, the differences that lead to it, each group of caches, what was assumed,
     the log's lines.
 
@@ -24,51 +28,51 @@ def engine_values(reservation: Reservation, fit: Fit | None) -> dict[str, Value]
     parts: Counter[str] = Counter()
     for charge in plan.charges:
         parts.update(dict(charge.parts))
-    layers: list[Value] = [
-        {
-            "name": charge.name,
-            "count": charge.copies,
-            "stage": charge.stage,
-            "exact_bytes": charge.exact,
-            "reserved_bytes": charge.bytes,
-            **dict(charge.parts),
-        }
-        for charge in plan.charges
-    ]
-    differences: list[Value] = [
-        {"why": rule.why, "bytes": amount, "source": rule.source} for rule, amount in reservation.differences
-    ]
-    return {
+    totals: EngineTotals = {
         "name": reservation.engine.name,
         "version": reservation.question.version.name,
         "reserved_bytes_total": reservation.reserved_total,
         "reserved_bytes_per_gpu": reservation.reserved_per_gpu,
         "exact_bytes_total": reservation.exact_total,
-        **parts,
-        **plan.values,
-        "differences": differences,
-        "layers": layers,
+    }
+    notes: EngineNotes = {
+        "differences": [
+            {"why": rule.why, "bytes": amount, "source": rule.source} for rule, amount in reservation.differences
+        ],
+        "layers": [_layer(charge) for charge in plan.charges],
         "notes": list(plan.facts),
         "log_lines": list(plan.log),
-        **_counted(reservation, fit),
     }
+    # Each engine has keys of its own, so that no type can name them all.
+    return cast("EngineSizes", {**totals, **parts, **plan.values, **notes, **_counted(reservation, fit)})
 
 
-def _counted(reservation: Reservation, fit: Fit | None) -> dict[str, Value]:
+def _layer(charge: Charge) -> "EngineLayer":
+    known: EngineLayer = {
+        "name": charge.name,
+        "count": charge.copies,
+        "stage": charge.stage,
+        "exact_bytes": charge.exact,
+        "reserved_bytes": charge.bytes,
+    }
+    return cast("EngineLayer", {**known, **dict(charge.parts)})
+
+
+def _counted(reservation: Reservation, fit: Fit | None) -> dict[str, object]:
     """What a pool engine counts in a budget, and from where to where it may come out where that is an estimate."""
     capacity = reservation.allocation.capacity
     if capacity is None or fit is None:
         return {}
     counted = capacity(max(fit.memory.kv_budget, 0))
     low, high = _range(reservation, fit) or (None, None)
-    return {
-        **counted.values,
+    known: EngineCapacity = {
         "capacity_tokens": counted.tokens,
         "capacity_tokens_low": low,
         "capacity_tokens_high": high,
         "max_concurrency": counted.concurrency,
         "log_lines": [*reservation.allocation.log, *counted.log],
     }
+    return {**counted.values, **known}
 
 
 def _range(reservation: Reservation, fit: Fit) -> tuple[int, int] | None:

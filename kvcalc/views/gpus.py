@@ -1,14 +1,24 @@
 """All accelerators at a glance, one with its sources, and a machine type: what the verb `gpus` shows."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.cards.names import catalogue, local
 from kvcalc.cards.shipped import Accelerator, Machine, machines, sources
 from kvcalc.core.card import MEMORY_SOURCES
 from kvcalc.core.units import many
 from kvcalc.errors import KvcalcError, nearest, shown
-from kvcalc.views.document import Value, opening
+from kvcalc.version import __version__
 from kvcalc.views.report import Bytes, Cell, Report, Section
+
+if TYPE_CHECKING:
+    from kvcalc.views.types.lists import (
+        CardDocument,
+        CardFacts,
+        CardListDocument,
+        CardRequest,
+        MachineDocument,
+        MachineFacts,
+    )
 
 __all__ = [
     "SORTS",
@@ -78,7 +88,7 @@ def _sorted(cards: list[Accelerator], by: str) -> list[Accelerator]:
     return sorted(cards, key=ranks[by])
 
 
-def card_values(one: Accelerator) -> dict[str, Value]:
+def card_values(one: Accelerator) -> "CardFacts":
     """One flat mapping for a card."""
     memory, source = one.used()
     return {
@@ -106,9 +116,15 @@ def card_values(one: Accelerator) -> dict[str, Value]:
     }
 
 
-def listing_document(found: Listing) -> dict[str, Value]:
-    request: dict[str, Value] = {"name": found.name, "vendor": found.vendor, "sort": found.sort, "gpu_file": found.file}
-    return _document(request, gpus=[card_values(one) for one in found.cards])
+def listing_document(found: Listing) -> "CardListDocument":
+    return {
+        "schema": "kvcalc.gpus/1",
+        "kvcalc_version": __version__,
+        "model": None,
+        "request": {"name": found.name, "vendor": found.vendor, "sort": found.sort, "gpu_file": found.file},
+        "warnings": [],
+        "gpus": [card_values(one) for one in found.cards],
+    }
 
 
 def listing_report(found: Listing, *, aligned: bool) -> Report:
@@ -142,14 +158,23 @@ def _number(number: float | None) -> str:
     return "-" if number is None else f"{number:,.10g}"
 
 
-def card_document(one: Accelerator, file: str | None) -> dict[str, Value]:
+def card_document(one: Accelerator, file: str | None) -> "CardDocument":
     """One card, with where each fact was read and the machine types that have it."""
-    facts: list[Value] = [
-        {"fact": fact, "value": value, "confidence": trust or None, "source": said or None}
-        for fact, value, trust, said in _facts(one)
-    ]
-    having: list[Value] = [_machine_values(machine) for machine in _having(one)]
-    return _document(_asked(one.id, file), gpu={**card_values(one), "facts": facts}, machines=having)
+    return {
+        "schema": "kvcalc.gpus/1",
+        "kvcalc_version": __version__,
+        "model": None,
+        "request": _asked(one.id, file),
+        "warnings": [],
+        "gpu": {
+            **card_values(one),
+            "facts": [
+                {"fact": fact, "value": value, "confidence": trust or None, "source": said or None}
+                for fact, value, trust, said in _facts(one)
+            ],
+        },
+        "machines": [_machine_values(machine) for machine in _having(one)],
+    }
 
 
 def card_report(one: Accelerator) -> Report:
@@ -162,10 +187,17 @@ def card_report(one: Accelerator) -> Report:
     return Report(sections, notes=[one.note.rstrip(".")] if one.note else [])
 
 
-def machine_document(machine: Machine, file: str | None) -> dict[str, Value]:
+def machine_document(machine: Machine, file: str | None) -> "MachineDocument":
     """One machine type, and the card that it has."""
-    one = catalogue(file)[machine.card]
-    return _document(_asked(machine.name, file), machine=_machine_values(machine), gpu=card_values(one))
+    return {
+        "schema": "kvcalc.gpus/1",
+        "kvcalc_version": __version__,
+        "model": None,
+        "request": _asked(machine.name, file),
+        "warnings": [],
+        "machine": _machine_values(machine),
+        "gpu": card_values(catalogue(file)[machine.card]),
+    }
 
 
 def machine_report(machine: Machine, file: str | None) -> Report:
@@ -241,7 +273,7 @@ def _having(one: Accelerator) -> list[Machine]:
     return [machine for machine in machines().values() if machine.card == one.id]
 
 
-def _machine_values(machine: Machine) -> dict[str, Value]:
+def _machine_values(machine: Machine) -> "MachineFacts":
     return {
         "name": machine.name,
         "cloud": machine.cloud,
@@ -253,12 +285,5 @@ def _machine_values(machine: Machine) -> dict[str, Value]:
     }
 
 
-def _asked(name: str, file: str | None) -> dict[str, Value]:
+def _asked(name: str, file: str | None) -> "CardRequest":
     return {"name": name, "vendor": None, "sort": None, "gpu_file": file}
-
-
-def _document(request: dict[str, Value], **found: Value) -> dict[str, Value]:
-    return {
-        **opening("gpus", None, request, []),
-        **found,
-    }

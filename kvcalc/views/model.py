@@ -1,17 +1,19 @@
 """What is shown of a model: its facts as values, and in one line."""
 
 from collections.abc import Iterator
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from kvcalc.core.kinds import attends, attention_class
 from kvcalc.core.model import Attention, Compressed, Latent, Model
 from kvcalc.core.units import format_count, many
-from kvcalc.views.document import Value
+
+if TYPE_CHECKING:
+    from kvcalc.views.types.model import ModelFacts
 
 __all__ = ["model_facts", "model_values"]
 
 
-def model_values(model: Model) -> dict[str, Value]:
+def model_values(model: Model) -> "ModelFacts":
     """A model's facts. What differs by layer is null here and stands under kv.layers."""
     attending = _attending(model)
     return {

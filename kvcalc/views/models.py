@@ -1,7 +1,7 @@
 """All presets at a glance, and one with its sources: what the verb `models` shows."""
 
 from collections.abc import Iterable
-from typing import NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from kvcalc.core.kinds import attention_class, kind
 from kvcalc.core.model import Kind, Model, Recurrent, RecurrentKind
@@ -10,11 +10,14 @@ from kvcalc.core.sizing import Size, measure, slope_and_fixed
 from kvcalc.core.units import format_count
 from kvcalc.errors import KvcalcError, nearest, shown
 from kvcalc.library import loader
-from kvcalc.views.document import Value, opening
+from kvcalc.version import __version__
 from kvcalc.views.model import model_facts, model_values
 from kvcalc.views.report import Bytes, Count, Report, Section
 from kvcalc.views.size import kv_values
 from kvcalc.views.size_words import group_rows
+
+if TYPE_CHECKING:
+    from kvcalc.views.types.lists import ModelDocument, ModelListDocument, PresetFacts
 
 __all__ = [
     "ATTENTION",
@@ -91,7 +94,7 @@ def _long(model: Model) -> tuple[int, int]:
     return slope.per_token, fixed
 
 
-def listing_values(rows: list[PresetRow]) -> list[dict[str, Value]]:
+def listing_values(rows: list[PresetRow]) -> "list[PresetFacts]":
     """One flat mapping for each preset."""
     return [
         {
@@ -104,10 +107,16 @@ def listing_values(rows: list[PresetRow]) -> list[dict[str, Value]]:
     ]
 
 
-def listing_document(found: Listing) -> dict[str, Value]:
+def listing_document(found: Listing) -> "ModelListDocument":
     """The document of the list; its `model` is null, since it is about many."""
-    request: dict[str, Value] = {"name": None, "family": found.family, "attention": found.attention}
-    return _document(None, request, found.warnings, models=[*listing_values(found.rows)])
+    return {
+        "schema": "kvcalc.models/1",
+        "kvcalc_version": __version__,
+        "model": None,
+        "request": {"name": None, "family": found.family, "attention": found.attention},
+        "warnings": list(found.warnings),
+        "models": listing_values(found.rows),
+    }
 
 
 def listing_report(found: Listing) -> Report:
@@ -125,16 +134,17 @@ def listing_report(found: Listing) -> Report:
     ], keys=True, drop=(5, 2, 3, 1))], warnings=found.warnings)  # fmt: skip
 
 
-def model_document(model: Model) -> dict[str, Value]:
+def model_document(model: Model) -> "ModelDocument":
     """The document of one preset, at the model's limit."""
     size = _at_limit(model)
-    request: dict[str, Value] = {
-        "name": model.origin,
-        "context": size.request.context,
-        "family": None,
-        "attention": None,
+    return {
+        "schema": "kvcalc.models/1",
+        "kvcalc_version": __version__,
+        "model": model_values(model),
+        "request": {"name": model.origin, "context": size.request.context, "family": None, "attention": None},
+        "warnings": [],
+        "kv": kv_values(size),
     }
-    return _document(model_values(model), request, [], kv=kv_values(size))
 
 
 def _at_limit(model: Model) -> Size:
@@ -165,10 +175,3 @@ def model_report(model: Model) -> Report:
         facts=model_facts(model),
         notes=[f"layers at {size.request.context:,} tokens"],
     )
-
-
-def _document(model: Value, request: Value, warnings: list[str], **found: Value) -> dict[str, Value]:
-    return {
-        **opening("models", model, request, warnings),
-        **found,
-    }

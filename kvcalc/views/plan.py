@@ -1,6 +1,6 @@
 """A plan as values for JSON, and each of its rows as a command."""
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kvcalc.perf.load import Load
 from kvcalc.planner.overheads import total
@@ -9,19 +9,26 @@ from kvcalc.planner.reasons import Refused
 from kvcalc.planner.search import PlanRow
 from kvcalc.queries.plan import PlanAnswer
 from kvcalc.queries.starts import Starts, command, starts_of
-from kvcalc.views.document import Value, opening
+from kvcalc.version import __version__
 from kvcalc.views.model import model_values
+
+if TYPE_CHECKING:
+    from kvcalc.views.types.plan import PlanDocument, PlanOption, PlanRequest, RefusedGpus, ReplicaLoad
 
 __all__ = ["cache_name", "plan_document", "rows"]
 
 
-def plan_document(answer: PlanAnswer) -> dict[str, Value]:
+def plan_document(answer: PlanAnswer) -> "PlanDocument":
     """The document of `plan`: every row that no other of the same card and formats beats."""
     proposal, starts = answer.proposal, starts_of(answer)
-    options: list[Value] = [_option(row, answer, starts) for row in proposal.rows]
+    options = [_option(row, answer, starts) for row in proposal.rows]
     facts = proposal.facts
     return {
-        **opening("plan", model_values(facts), _request(answer), answer.warnings),
+        "schema": "kvcalc.plan/1",
+        "kvcalc_version": __version__,
+        "model": model_values(facts),
+        "request": _request(answer),
+        "warnings": list(answer.warnings),
         "best": options[0] if options else None,
         "options": options,
         "why_not": None if proposal.why_not is None else _refused(proposal.why_not),
@@ -41,14 +48,12 @@ def plan_document(answer: PlanAnswer) -> dict[str, Value]:
     }
 
 
-def rows(document: Mapping[str, Value]) -> list[Mapping[str, Value]]:
+def rows(document: "PlanDocument") -> "list[PlanOption]":
     """The options, as CSV has them."""
-    options = document["options"]
-    assert isinstance(options, list)
-    return [option for option in options if isinstance(option, dict)]
+    return document["options"]
 
 
-def _request(answer: PlanAnswer) -> dict[str, Value]:
+def _request(answer: PlanAnswer) -> "PlanRequest":
     """Every input and default in force."""
     question, wanted, engine = answer.question, answer.proposal.search.question, answer.engine
     candidates, split = answer.candidates, question.split
@@ -78,7 +83,7 @@ def _request(answer: PlanAnswer) -> dict[str, Value]:
     }
 
 
-def _option(row: PlanRow, answer: PlanAnswer, starts: Starts) -> dict[str, Value]:
+def _option(row: PlanRow, answer: PlanAnswer, starts: Starts) -> "PlanOption":
     memory, size = row.fit.memory, total(row.lines)
     flags = starts(row)
     return {
@@ -125,7 +130,7 @@ def _option(row: PlanRow, answer: PlanAnswer, starts: Starts) -> dict[str, Value
     }
 
 
-def _load(load: Load) -> dict[str, Value]:
+def _load(load: Load) -> "ReplicaLoad":
     """One replica at work."""
     return {
         "requests_per_second": load.rate,
@@ -148,7 +153,7 @@ def _load(load: Load) -> dict[str, Value]:
     }
 
 
-def _refused(refused: Refused) -> dict[str, Value]:
+def _refused(refused: Refused) -> "RefusedGpus":
     return {
         "gpu": refused.card or None,
         "gpus": refused.gpus,
@@ -163,4 +168,5 @@ def cache_name(row: PlanRow) -> str:
     precision, widths = row.config.precision, row.request.widths
     if precision.packed:
         return precision.packed
-    return "fp16" if widths.k.name == "bf16" and not row.card.bf16 else widths.k.name
+    auto = row.config.precision.kv == "auto"
+    return "fp16" if auto and widths.k.name == "bf16" and not row.card.bf16 else widths.k.name

@@ -8,25 +8,30 @@ from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Rec
 from kvcalc.core.request import Request
 from kvcalc.core.sizing import CacheGroup, Size
 from kvcalc.queries.size import SizeAnswer
-from kvcalc.views.document import Value, opening
+from kvcalc.version import __version__
 from kvcalc.views.model import model_values
 
 if TYPE_CHECKING:
     from kvcalc.core.fitting import Budget, Fit
+    from kvcalc.views.types.model import CacheShape, KvSizes, LayerGroup
+    from kvcalc.views.types.size import EngineSizes, FitValues, SizeDocument, SizeRequest, TextbookSize
 
 __all__ = ["kv_values", "size_document"]
 
 
-def size_document(answer: SizeAnswer, *, explain: bool = False) -> dict[str, Value]:
+def size_document(answer: SizeAnswer, *, explain: bool = False) -> "SizeDocument":
     """The document of the default verb; `explain` adds the terms of the sum."""
     size, fit, engine = answer.size, answer.fit, None
     if answer.reservation is not None:
         from kvcalc.views.engine import engine_values
 
         engine = engine_values(answer.reservation, fit)
-    request = _request(size.request, answer.budget) | _engine_asked(engine)
-    document: dict[str, Value] = {
-        **opening("size", model_values(size.request.facts), request, answer.warnings),
+    document: SizeDocument = {
+        "schema": "kvcalc.size/1",
+        "kvcalc_version": __version__,
+        "model": model_values(size.request.facts),
+        "request": _request(size.request, answer.budget, engine),
+        "warnings": list(answer.warnings),
         "kv": kv_values(size),
         "textbook": _textbook(size),
         "fit": None if fit is None else _fit(fit, size),
@@ -35,13 +40,18 @@ def size_document(answer: SizeAnswer, *, explain: bool = False) -> dict[str, Val
     if explain:
         from kvcalc.core.explain import terms
 
-        document["explain"] = [dict(term._asdict()) for term in terms(size, fit)]
+        document["explain"] = [
+            {"name": term.name, "sum": term.sum, "bytes": term.bytes, "source": term.source}
+            for term in terms(size, fit)
+        ]
     return document
 
 
-def _request(request: Request, budget: "Budget | None") -> dict[str, Value]:
+def _request(request: Request, budget: "Budget | None", engine: "EngineSizes | None") -> "SizeRequest":
     layout = request.layout
-    values: dict[str, Value] = {
+    whole = budget if budget is not None and budget.kv_memory is None else None
+    card = None if budget is None else budget.card
+    return {
         "context": request.context,
         "batch": request.batch,
         "k_dtype": request.widths.k.name,
@@ -54,37 +64,35 @@ def _request(request: Request, budget: "Budget | None") -> dict[str, Value]:
         "dp": layout.dp,
         "dcp": layout.dcp,
         "gpus": layout.gpus,
+        "vram_bytes": None if whole is None else whole.vram,
+        "utilization": None if whole is None else _share(whole),
+        "weights": None if whole is None else _weights(whole),
+        "overhead_bytes": None if whole is None else whole.overhead,
+        "gpu": None if card is None else card.name,
+        "memory_source": _memory_source(budget),
+        "kv_memory_bytes": None if budget is None else budget.kv_memory,
+        "engine": None if engine is None else engine["name"],
+        "engine_version": None if engine is None else engine["version"],
+        "block_size": None if engine is None else engine.get("block_size"),
     }
-    counted = budget is not None and budget.kv_memory is None
-    if budget is None or not counted:
-        values |= dict.fromkeys(("vram_bytes", "utilization", "weights", "overhead_bytes"))
-    else:
-        weights = budget.weights if isinstance(budget.weights, str | int) else budget.weights.name
-        share = budget.utilization.part / budget.utilization.of if budget.utilization else 1.0
-        values |= {
-            "vram_bytes": budget.vram,
-            "utilization": share,
-            "weights": weights,
-            "overhead_bytes": budget.overhead,
-        }
-    values |= _memory_asked(budget)
-    values["kv_memory_bytes"] = budget.kv_memory if budget is not None else None
-    return values
 
 
-def _memory_asked(budget: "Budget | None") -> dict[str, Value]:
-    """Which card, and where its memory comes from: a word of MEMORY_SOURCES, or `given`."""
-    card = None if budget is None else budget.card
-    given = "given" if budget is not None and budget.vram is not None else None
-    return {"gpu": None if card is None else card.name, "memory_source": given if card is None else card.memory_source}
+def _share(budget: "Budget") -> float:
+    return 1.0 if budget.utilization is None else budget.utilization.part / budget.utilization.of
 
 
-def _engine_asked(engine: dict[str, Value] | None) -> dict[str, Value]:
-    keys = {"engine": "name", "engine_version": "version", "block_size": "block_size"}
-    return {key: None if engine is None else engine.get(part) for key, part in keys.items()}
+def _weights(budget: "Budget") -> str | int:
+    return budget.weights if isinstance(budget.weights, str | int) else budget.weights.name
 
 
-def kv_values(size: Size) -> dict[str, Value]:
+def _memory_source(budget: "Budget | None") -> str | None:
+    """Where the card's memory comes from: a word of MEMORY_SOURCES, or `given`."""
+    if budget is not None and budget.card is not None:
+        return budget.card.memory_source
+    return None if budget is None or budget.vram is None else "given"
+
+
+def kv_values(size: Size) -> "KvSizes":
     """The sizes of a cache, and of each group of equal layers."""
     return {
         "bytes_per_token": size.bytes_per_token,
@@ -98,37 +106,35 @@ def kv_values(size: Size) -> dict[str, Value]:
     }
 
 
-def _group(group: CacheGroup, request: Request) -> dict[str, Value]:
+def _group(group: CacheGroup, request: Request) -> "LayerGroup":
     """One group of equal caches. Bytes are those of the whole group, so that the groups add up to the model."""
-    values: dict[str, Value] = {
+    return {
         "kind": kind(group.cache),
         "count": group.copies,
-        "kv_heads": None,
-        "k_dim": None,
-        "v_dim": None,
-        "window": None,
         **_cache_values(group.cache, request),
         "bytes_per_token": group.slope.per_token,
         "fixed_bytes_per_sequence": group.fixed_bytes,
         "bytes_per_sequence": group.bytes_per_sequence,
     }
-    return values
 
 
-def _cache_values(cache: Cache, request: Request) -> dict[str, Value]:
+def _cache_values(cache: Cache, request: Request) -> "CacheShape":
     match cache:
         case Attention():
-            heads: dict[str, Value] = {"kv_heads": cache.kv_heads, "k_dim": cache.k_dim, "v_dim": cache.v_dim}
-            return heads | _pattern_values(cache, request)
-        case Latent():
-            return {"kv_heads": 1, "k_dim": cache.rank + cache.rope, "v_dim": 0, "rank": cache.rank, "rope": cache.rope}
+            return _attention_values(cache, request)
+        case Latent(rank=rank, rope=rope):
+            return {**_one_vector(rank + rope), "rank": rank, "rope": rope}
         case Indexer():
-            return {"kv_heads": 1, "k_dim": cache.dim, "v_dim": 0, "store": cache.store}
+            return {**_one_vector(cache.dim), "store": cache.store}
         case Compressed():
-            return {"kv_heads": 1, "k_dim": cache.dim, "v_dim": 0, "ratio": cache.ratio, "indexer_dim": cache.indexer}
+            return {**_one_vector(cache.dim), "ratio": cache.ratio, "indexer_dim": cache.indexer}
         case Recurrent():
             state = recurrent_state(cache)
             return {
+                "kv_heads": None,
+                "k_dim": None,
+                "v_dim": None,
+                "window": None,
                 "recurrent_kind": cache.kind,
                 "conv_elements": state.conv_width * state.columns,
                 "conv_dtype": request.widths.conv.name,
@@ -136,30 +142,42 @@ def _cache_values(cache: Cache, request: Request) -> dict[str, Value]:
                 "state_dtype": request.widths.state.name if state.state else None,
             }
         case Shared(of=of):
-            return {"shares": kind(of)} | _cache_values(of, request)
+            return {**_cache_values(of, request), "shares": kind(of)}
         case _:
             assert_never(cache)
 
 
-def _pattern_values(cache: Attention, request: Request) -> dict[str, Value]:
+def _one_vector(width: int) -> "CacheShape":
+    """One head for all, of which a vector is key and value."""
+    return {"kv_heads": 1, "k_dim": width, "v_dim": 0, "window": None}
+
+
+def _attention_values(cache: Attention, request: Request) -> "CacheShape":
+    values: CacheShape = {"kv_heads": cache.kv_heads, "k_dim": cache.k_dim, "v_dim": cache.v_dim, "window": None}
     match cache.pattern:
         case "full":
-            return {}
+            return values
         case "sliding" | "chunked":
-            return {"window": cache.span}
+            return {**values, "window": cache.span}
         case "cross":
-            return {"encoder_tokens": attention_tokens(cache, request.context, request.encoder_tokens)}
+            return {**values, "encoder_tokens": attention_tokens(cache, request.context, request.encoder_tokens)}
         case _:
             assert_never(cache.pattern)
 
 
-def _textbook(size: Size) -> Value:
-    if size.textbook is None:
+def _textbook(size: Size) -> "TextbookSize | None":
+    textbook = size.textbook
+    if textbook is None:
         return None
-    return dict(size.textbook._asdict())
+    return {
+        "bytes_per_token": textbook.bytes_per_token,
+        "bytes_per_sequence": textbook.bytes_per_sequence,
+        "bytes_total": textbook.bytes_total,
+        "formula": textbook.formula,
+    }
 
 
-def _fit(fit: "Fit", size: Size) -> dict[str, Value]:
+def _fit(fit: "Fit", size: Size) -> "FitValues":
     memory, counted = fit.memory, fit.memory.vram is not None
     return {
         "vram_bytes_per_gpu": memory.vram,

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import prod
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from kvcalc.core.model import Model
 from kvcalc.grid.sweep import AXES, Grid, GridCell, Plane
 from kvcalc.queries.grid import GridAnswer
-from kvcalc.views.document import Value, opening
+from kvcalc.version import __version__
 from kvcalc.views.grid import (
     WORDS,
     View,
@@ -29,6 +29,9 @@ from kvcalc.views.grid import (
 from kvcalc.views.model import model_facts, model_values
 from kvcalc.views.report import OVER, Bytes, Cell, Count, Report, Section
 
+if TYPE_CHECKING:
+    from kvcalc.views.types.grid import GridOptions, SweepHead
+
 __all__ = ["KEYS", "Form", "rows", "sweep_document", "sweep_report"]
 
 _PLANE = (
@@ -38,9 +41,10 @@ _PLANE = (
 KEYS = (*_PLANE, *GridCell._fields)  # of every row, whatever was asked
 
 Form = Literal["terminal", "page", "text"]
+_Named = TypeVar("_Named", str, int)
 
 
-def _head(model: Model, plane: Plane) -> tuple[Value, ...]:
+def _head(model: Model, plane: Plane) -> tuple[object, ...]:
     """What all rows of a plane begin with."""
     gpu, weights, engine, kv_dtype, tp = plane.names
     if plane.setting is None:
@@ -53,17 +57,17 @@ def _head(model: Model, plane: Plane) -> tuple[Value, ...]:
     return (model.name, gpu, weights, name, version, kv_dtype, k, v, *layout, layout.gpus)
 
 
-def rows(model: Model, answers: Iterable[tuple[Plane, GridCell]]) -> Iterator[tuple[Value, ...]]:
+def rows(model: Model, answers: Iterable[tuple[Plane, GridCell]]) -> Iterator[tuple[object, ...]]:
     """Every row, as it is reached: values under KEYS."""
     last: Plane | None = None
-    beginning: tuple[Value, ...] = ()
+    beginning: tuple[object, ...] = ()
     for plane, answer in answers:
         if plane is not last:
             last, beginning = plane, _head(model, plane)
         yield (*beginning, *answer)
 
 
-def in_force(answer: GridAnswer) -> dict[str, Value]:
+def in_force(answer: GridAnswer) -> "GridOptions":
     """The options in force that are not on an axis."""
     question, request = answer.question, answer.request
     layout = None if request is None else request.layout
@@ -83,18 +87,31 @@ def in_force(answer: GridAnswer) -> dict[str, Value]:
     }
 
 
-def sweep_document(answer: GridAnswer) -> dict[str, Value]:
+def sweep_document(answer: GridAnswer) -> "SweepHead":
     """The document without its rows."""
-    grid = answer.grid
-    varied: list[list[Value]] = [_once(column) for column in zip(*(plane.names for plane in grid.planes), strict=True)]
-    varied.append(_once(context for plane in grid.planes for context in plane.contexts))
-    varied.append(_once(batch for plane in grid.planes for batch in plane.batches))
-    request: dict[str, Value] = {axis: list(values) for axis, values in zip(AXES, varied, strict=True)}
-    return opening("sweep", model_values(answer.model), {**request, **in_force(answer)}, answer.warnings)
+    planes = answer.grid.planes
+    gpus, weights, engines, kv_dtypes, tps = zip(*(plane.names for plane in planes), strict=True)
+    return {
+        "schema": "kvcalc.sweep/1",
+        "kvcalc_version": __version__,
+        "model": model_values(answer.model),
+        "request": {
+            "gpu": _once(gpus, str),
+            "weights": _once(weights, str),
+            "engine": _once(engines, str),
+            "kv_dtype": _once(kv_dtypes, str),
+            "tp": _once(tps, int),
+            "context": _once((context for plane in planes for context in plane.contexts), int),
+            "batch": _once((batch for plane in planes for batch in plane.batches), int),
+            **in_force(answer),
+        },
+        "warnings": list(answer.warnings),
+    }
 
 
-def _once(values: Iterable[Value]) -> list[Value]:
-    return [value for value in dict.fromkeys(values) if value is not None]
+def _once(values: Iterable[object], of: type[_Named]) -> list[_Named]:
+    """Each choice on an axis, none where there is no choice."""
+    return [value for value in dict.fromkeys(values) if isinstance(value, of)]
 
 
 def sweep_report(answer: GridAnswer, answers: Sequence[tuple[Plane, GridCell]], form: Form) -> Report:

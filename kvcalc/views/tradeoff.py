@@ -1,5 +1,7 @@
 """What a cache buys, as values for JSON and as words for people."""
 
+from typing import TYPE_CHECKING
+
 from kvcalc.core.kinds import attention_class
 from kvcalc.core.model import Recurrent
 from kvcalc.core.sharding import Layout
@@ -9,20 +11,45 @@ from kvcalc.perf.clock import Clock
 from kvcalc.perf.reads import cache_reads
 from kvcalc.perf.tradeoff import Comparison, Pair, Prefix, Times
 from kvcalc.queries.tradeoff import TradeoffAnswer
+from kvcalc.version import __version__
 from kvcalc.views.chart import amount
-from kvcalc.views.document import Value, opening
 from kvcalc.views.model import model_values
 from kvcalc.views.report import Cell, Report, Section
 
+if TYPE_CHECKING:
+    from kvcalc.views.types.tradeoff import (
+        MachineRates,
+        MemoryValues,
+        PairValues,
+        PrefixValues,
+        SecondsValues,
+        TradeoffDocument,
+        TradeoffRequest,
+    )
+
 __all__ = ["answer_facts", "tradeoff_document", "tradeoff_report"]
 
+_NO_RATES: "MachineRates" = {
+    "weights_bytes": None,
+    "weights_bytes_of_one_token": None,
+    "bandwidth_bytes_per_second": None,
+    "flops_per_second": None,
+    "bandwidth_share": None,
+    "compute_share": None,
+    "fixed_seconds": None,
+}
 
-def tradeoff_document(answer: TradeoffAnswer) -> dict[str, Value]:
+
+def tradeoff_document(answer: TradeoffAnswer) -> "TradeoffDocument":
     """The document of `tradeoff`. FLOPs are those of one sequence, seconds those of the whole batch."""
     found, size = answer.comparison, answer.size
     seconds = None if found.times is None or found.clock is None else _seconds(found.times, found.clock, size)
     return {
-        **opening("tradeoff", model_values(found.request.facts), _asked(answer), answer.warnings),
+        "schema": "kvcalc.tradeoff/1",
+        "kvcalc_version": __version__,
+        "model": model_values(found.request.facts),
+        "request": _asked(answer),
+        "warnings": list(answer.warnings),
         "flops": {
             "parameters": found.flops.parameters,
             "per_token_outside_attention": found.flops.linear,
@@ -43,9 +70,9 @@ def tradeoff_document(answer: TradeoffAnswer) -> dict[str, Value]:
     }
 
 
-def _asked(answer: TradeoffAnswer) -> dict[str, Value]:
+def _asked(answer: TradeoffAnswer) -> "TradeoffRequest":
     found, request = answer.comparison, answer.comparison.request
-    values: dict[str, Value] = {
+    return {
         "context": request.context,
         "input": found.prompt,
         "output": found.output,
@@ -56,26 +83,24 @@ def _asked(answer: TradeoffAnswer) -> dict[str, Value]:
         "encoder_tokens": request.encoder_tokens,
         "tp": request.layout.tp,
         "gpu": None if answer.card is None else answer.card.name,
+        **(_NO_RATES if found.clock is None else _rates(found.clock)),
     }
-    rates: dict[str, Value] = dict.fromkeys(
-        ("weights_bytes", "weights_bytes_of_one_token", "bandwidth_bytes_per_second", "flops_per_second",
-         "bandwidth_share", "compute_share", "fixed_seconds")
-    )  # fmt: skip
-    if (clock := found.clock) is not None:
-        machine = clock.machine
-        rates = {
-            "weights_bytes": clock.demand.held,
-            "weights_bytes_of_one_token": round(clock.demand.read(1)),
-            "bandwidth_bytes_per_second": round(machine.peak_bandwidth * machine.gpus),
-            "flops_per_second": round(machine.peak_matrices * machine.gpus),
-            "bandwidth_share": machine.bandwidth_share,
-            "compute_share": machine.compute_share,
-            "fixed_seconds": clock.fixed,
-        }
-    return values | rates
 
 
-def _memory(answer: TradeoffAnswer) -> dict[str, Value] | None:
+def _rates(clock: Clock) -> "MachineRates":
+    machine = clock.machine
+    return {
+        "weights_bytes": clock.demand.held,
+        "weights_bytes_of_one_token": round(clock.demand.read(1)),
+        "bandwidth_bytes_per_second": round(machine.peak_bandwidth * machine.gpus),
+        "flops_per_second": round(machine.peak_matrices * machine.gpus),
+        "bandwidth_share": machine.bandwidth_share,
+        "compute_share": machine.compute_share,
+        "fixed_seconds": clock.fixed,
+    }
+
+
+def _memory(answer: TradeoffAnswer) -> "MemoryValues | None":
     memory = answer.memory
     if memory is None or memory.utilization is None:
         return None
@@ -88,11 +113,11 @@ def _memory(answer: TradeoffAnswer) -> dict[str, Value] | None:
     }
 
 
-def _pair(pair: Pair) -> dict[str, Value]:
+def _pair(pair: Pair) -> "PairValues":
     return {"with_cache": pair.with_cache, "without_cache": pair.without_cache, "ratio": pair.ratio}
 
 
-def _seconds(times: Times, clock: Clock, size: Size) -> dict[str, Value]:
+def _seconds(times: Times, clock: Clock, size: Size) -> "SecondsValues":
     per_token = size.bytes_per_token
     return {
         "token": _pair(times.token),
@@ -103,7 +128,7 @@ def _seconds(times: Times, clock: Clock, size: Size) -> dict[str, Value]:
     }
 
 
-def _prefix(prefix: Prefix) -> dict[str, Value]:
+def _prefix(prefix: Prefix) -> "PrefixValues":
     return {
         "tokens": prefix.tokens,
         "bytes": prefix.bytes,

@@ -1,6 +1,8 @@
 """What holds for all output: nothing drawn in a pipe, no crash in poor locales, exit status, help, completion."""
 
 import contextlib
+import csv
+import json
 import os
 import re
 import signal
@@ -152,6 +154,127 @@ def test_a_full_disk_is_not_success() -> None:
         )
     assert done.returncode not in (0, 1)
     assert "kvcalc: " in done.stderr
+
+
+COMPLETE = {"_KVCALC_COMPLETE": "complete_bash", "COMP_WORDS": "kvcalc mod", "COMP_CWORD": "1"}
+ANSWERS: list[tuple[list[str], dict[str, str]]] = [
+    (["--help"], {}), (["size", "--help"], {}), (["--version"], {}), (["llama3-70b"], {}), (["models", "-q"], {}),
+    ([], COMPLETE), ([], {"_KVCALC_COMPLETE": "source_bash"}),
+]  # fmt: skip
+
+
+def redirected(redirection: str, *argv: str, **environment: str) -> Result:
+    """Run kvcalc from a shell, which can close streams, with a file's content for each stream that is left."""
+    command = f'"$0" -m kvcalc "$@" {redirection}'
+    done = subprocess.run(
+        ["bash", "-c", command, sys.executable, *argv],
+        capture_output=True, check=False, text=True, env=os.environ | environment,
+    )  # fmt: skip
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
+@pytest.mark.parametrize(("argv", "environment"), ANSWERS, ids=str)
+def test_whatever_is_printed_is_printed_or_the_status_says_so(argv: list[str], environment: dict[str, str]) -> None:
+    """Help, the version and completion keep to the same statuses: 2 on a full disk, 0 where nobody listens."""
+    full = redirected("> /dev/full", *argv, **environment)
+    assert (full.status, full.err) == (2, "kvcalc: error: standard output: No space left on device\n")
+    assert redirected(">&-", *argv, **environment) == (0, "", "")
+    assert redirected("| true; exit ${PIPESTATUS[0]}", *argv, **environment) == (0, "", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell that closes streams")
+@pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full"])
+def test_what_is_said_of_an_error_reaches_nothing_else(closed: str) -> None:
+    """Without standard error, Python itself would print to standard output, where results alone stand."""
+    assert redirected(closed, "llama3-7b") == (2, "", "")
+    assert redirected(closed, "llama3-70b", "--contxt", "5") == (2, "", "")
+    answer = redirected(closed, "llama3-70b", "-c", "1m", "--quiet")  # with a warning: above the model's limit
+    assert answer == (0, f"{327_680 * 2**20}\n", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell that closes streams")
+def test_a_file_never_takes_the_number_of_a_closed_stream(tmp_path: Path) -> None:
+    """With all three closed a drawing is written whole, and nothing else is written into it."""
+    path = tmp_path / "x.svg"
+    argv = ("sweep", "llama3-70b", "-c", "4k,8k", "-b", "1,2", "--svg", str(path))
+    assert redirected("<&- >&- 2>&-", *argv).status == redirected("", *argv).status == 0
+    written = path.read_text(encoding="utf-8")
+    assert (written.startswith("<svg"), written.rstrip().endswith("</svg>")) == (True, True)
+
+
+def test_a_folder_on_standard_input_is_one_line(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kvcalc - < FOLDER`, where Python itself lets it come so far: CPython ends before with a line of its own."""
+
+    class Folder:
+        buffer = property(lambda self: self)
+
+        def read(self, _: int) -> bytes:
+            raise IsADirectoryError(21, "Is a directory")
+
+    monkeypatch.setattr(sys, "stdin", Folder())
+    for argv in (("-",), ("--", "-"), ("models", "--check", "-")):
+        result = call(*argv)
+        assert (result.status, result.out) == (2, "")
+        assert result.err.splitlines()[0] == "kvcalc: error: <stdin>: Is a directory"
+
+
+@pytest.mark.parametrize("columns", ["0", "", "00", "-5", "many"])
+def test_a_width_that_is_none_is_not_taken(columns: str) -> None:
+    """Some programs hand on COLUMNS=0; the table is then as wide as without it."""
+    argv = ("llama3-70b", "--vram", "80GB", "-f", "table")
+    assert process(*argv, COLUMNS=columns) == process(*argv, COLUMNS="80")
+
+
+HEAD = "dtype: bf16\nheads: 4\nkv_heads: 2\nhead_dim: 64\nlayers: 2 full\n"
+
+
+@pytest.mark.parametrize("name", ['=cmd|" /C calc"!A0', "+1+cmd", "-2+3+cmd", "@SUM(1)"])
+def test_csv_holds_no_formula(call: Call, tmp_path: Path, name: str) -> None:
+    """A spreadsheet runs a cell that begins like one: text stands behind an apostrophe, and numbers stay numbers."""
+    path = tmp_path / "x.yaml"
+    path.write_text(f"name: '{name}'\n{HEAD}", encoding="utf-8")
+    for argv in ((str(path),), ("sweep", str(path), "-b", "1,2"), ("compare", str(path), "gpt2")):
+        rows = list(csv.reader(call(*argv, "-f", "csv").out.splitlines()))
+        cells = [cell for row in rows for cell in row]
+        assert f"'{name}" in cells
+        assert [
+            cell for cell in cells if cell.startswith(("=", "+", "@", "\t", "\r")) or re.match("-(?![0-9.]+$)", cell)
+        ] == []
+    document = json.loads(call("llama3.1-8b", "--vram", "16GB", "-b", "4", "-c", "32k", "--json").out)
+    assert document["fit"]["fits"] is False
+    free = next(csv.DictReader(call("llama3.1-8b", "--vram", "10GB", "-f", "csv").out.splitlines()))
+    assert float(free["fit.kv_budget_bytes_per_gpu"]) == 10**10 - 16_060_000_000  # below zero, and a number
+
+
+def test_markdown_holds_no_link(call: Call, tmp_path: Path) -> None:
+    """What a file calls itself becomes neither a link nor an image in the issue that it is pasted into."""
+    path = tmp_path / "x.yaml"
+    path.write_text(f"name: 'a[x](javascript:alert(1)) ![y](http://z)'\n{HEAD}", encoding="utf-8")
+    out = call(str(path), "-f", "markdown").out
+    assert out.startswith("**a\\[x\\](javascript:alert(1)) !\\[y\\](http://z)**")
+    assert re.findall(r"(?<!\\)[\[\]]", out) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_an_interrupt_while_the_program_is_loaded_is_130() -> None:
+    """The signal of Control-C at any import: no traceback. It is sent at each tenth of the modules that are loaded."""
+    code = (
+        "import importlib.abc, os, signal, sys\n"
+        "class Finder(importlib.abc.MetaPathFinder):\n"
+        "    left = int(sys.argv.pop())\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        Finder.left -= 1\n"
+        "        if not Finder.left: os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from kvcalc.__main__ import main\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.argv[:] = ['kvcalc', 'llama3-70b']\n"
+        "main()\n"
+    )
+    for at in range(1, 120, 12):
+        done = subprocess.run([sys.executable, "-c", code, str(at)], capture_output=True, check=False, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (130, "", ""), at
 
 
 def test_version_is_one_line(call: Call) -> None:

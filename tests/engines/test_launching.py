@@ -11,6 +11,7 @@ import pytest
 
 import kvcalc
 from kvcalc.cli.main import run
+from kvcalc.commands.budget import Budget
 from kvcalc.commands.manifests import read as read_text
 from kvcalc.commands.shell import Command
 from kvcalc.core.request import ask
@@ -100,8 +101,8 @@ OTHERS = [
 @pytest.mark.parametrize(("text", "program", "words", "version"), OTHERS, ids=lambda value: str(value)[:40])
 def test_other_engines_are_found_alike(text: str, program: str, words: tuple[str, ...], version: str | None) -> None:
     """What stands around a program is no engine's own business."""
-    _, commands = read_text(text.encode(), "<stdin>", {})
-    found = [one for command in commands for one in programs_in(command, ENGINES, strict=True)]
+    _, commands = read_text(text.encode(), "<stdin>", {}, Budget("<stdin>"))
+    found = [one for command in commands for one in programs_in(command, ENGINES, Budget("--"), strict=True)]
     assert [(one.program, one.words[: len(words)], one.version) for one in found] == [(program, words, version)]
 
 
@@ -362,7 +363,7 @@ def test_a_tag_may_name_the_version(image: str, version: str | None) -> None:
 )
 def test_other_images_are_not_taken_for_an_engine_s(image: str) -> None:
     """A name must be the whole of its part of a path."""
-    assert [*programs_in(Command((), {}, "", image), ENGINES, strict=True)] == []
+    assert [*programs_in(Command((), {}, "", image), ENGINES, Budget("--"), strict=True)] == []
 
 
 def test_flags_alone_are_not_searched_for_programs() -> None:
@@ -455,7 +456,11 @@ def test_hostile_words_end_in_one_line(monkeypatch: pytest.MonkeyPatch, refused:
 
 def test_a_started_command_knows_its_engine() -> None:
     """The same words, found behind words that run others and in front of words of their own."""
-    found = [*programs_in(Command(("sudo", "-u", "x", "A=1", "vllm", "serve", "m", "-q")), ENGINES, strict=True)]
+    found = [
+        *programs_in(
+            Command(("sudo", "-u", "x", "A=1", "vllm", "serve", "m", "-q")), ENGINES, Budget("--"), strict=True
+        )
+    ]
     vllm = next(engine for engine in ENGINES if engine.name == "vllm")
     expected = EngineProgram(vllm, "vllm serve", ("m", "-q"), {"A": "1"})
     assert found == [expected]

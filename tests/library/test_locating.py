@@ -171,8 +171,6 @@ NOWHERE = [
     ("bare/model.safetensors", "bare/model.safetensors: expected a config.json beside it", "config.json"),
     ("m/adapter_model.safetensors", "expected a file of the model, such as model.safetensors", "m/"),
     ("m/tokenizer.json", "m/tokenizer.json: model_type: expected", "give m/config.json, or its folder"),
-    ("meta/params.json", "meta/params.json: model_type: expected", "fetch the config.json"),
-    ("meta/", "meta/: expected a folder with a config.json or one GGUF model, got neither", "config.json"),
     ("several/", "got 4 GGUF models",
      "several/a.gguf, several/b.gguf, several/c-00001-of-00002.gguf and 1 more"),
     ("hub/", "got neither", "hub/models--gpt-own/, hub/models--own--copy-1/, hub/models--own--gguf-1/ and 4 more"),

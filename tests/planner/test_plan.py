@@ -121,13 +121,71 @@ def test_smaller_formats_are_told_and_not_taken(cli: Run) -> None:
     assert (fp8["gpus"], fp8["words"]) == (3, "fp8 cache: 1 GPU less: 3 x h100-sxm")
 
 
-def test_a_card_without_fp8_is_refused_by_name(cli: Run) -> None:
-    """The A100 has no fp8."""
-    done = cli("plan", "llama3-8b", "--gpu", "a100-80gb", "--kv-dtype", "fp8", "--json")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("qwen3.6-27b", "--gpu", "2xrtx3090", "--weights", "int4", "--kv-dtype", "fp8", "--context", "262144",
+         "--engine", "vllm"),
+        ("llama3.1-8b", "--gpu", "1xa100-80gb-sxm", "--kv-dtype", "fp8", "--context", "32768", "--engine", "vllm"),
+        ("llama3.1-8b", "--gpu", "1xa100-80gb-sxm", "--kv-dtype", "fp8_e5m2", "-c", "32768", "--engine", "sglang"),
+        ("qwen3.6-27b", "--gpu", "2xrtx3090", "--weights", "fp8", "--context", "65536"),
+        ("qwen3.6-27b", "--gpu", "2xrtx3090", "--weights", "fp8", "--context", "65536", "--engine", "vllm"),
+        ("llama3-8b", "--gpu", "1xt4", "--weights", "fp8", "--kv-dtype", "fp8", "--engine", "vllm"),
+        ("llama3-8b", "--gpu", "1xt4", "--weights", "nvfp4", "--kv-dtype", "fp8"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_a_card_cannot_multiply_it_can_store(cli: Run, words: tuple[str, ...]) -> None:
+    """In production on two RTX 3090 (mitchross/talos-argocd-proxmox pull request 1995), run on an A100 by a maintainer
+    (vllm-project/vllm pull request 24577); vLLM documents fp8 weights from capability 7.5 on. A size says the same.
+    """
+    done = cli("plan", *words, "--json")
+    assert done.code == 0
+    assert cli(*words, "--get", "fit.fits").out == "true\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("a100-80gb-sxm", "--engine", "tensorrt-llm", "--kv-dtype", "fp8"), "keeps no fp8 cache on A100 80GB SXM4"),
+        (("a100-80gb-sxm", "--engine", "tensorrt-llm", "--weights", "fp8"), "runs no fp8 weights on A100 80GB SXM4"),
+        (("t4", "--engine", "vllm@0.11.0", "--weights", "fp8"), "runs no fp8 weights on T4"),
+        (("t4", "--engine", "sglang", "--weights", "fp8"), "runs no fp8 weights on T4"),
+        (("t4", "--engine", "vllm", "--kv-dtype", "bf16"), "keeps no bf16 cache on T4"),
+        (("h100", "--engine", "vllm", "--kv-dtype", "nvfp4"), "keeps no nvfp4 cache on H100 SXM5 80GB"),
+        (("mi250x", "--engine", "vllm", "--weights", "fp8"), "runs no fp8 weights on"),
+    ],
+    ids=str,
+)
+def test_an_engine_refuses_a_format_by_name(cli: Run, words: tuple[str, ...], why: str) -> None:
+    """TensorRT-LLM has no FP8 on Ampere (its support matrix); Marlin ran on Ampere first, and on Turing since vLLM's
+    pull request 29901 of December 2025; SGLang takes it from 8.0 on.
+    """
+    done = cli("plan", "llama3-8b", "--gpu", *words, "--json")
     refused = json.loads(done.out)["refused"][0]
     assert (done.code, refused["binding"]) == (1, "dtype")
-    assert "A100" in refused["why"]
-    assert "fp8" in refused["why"]
+    assert why in refused["why"]
+
+
+def test_a_size_says_that_the_engine_does_not_keep_the_format(cli: Run) -> None:
+    """The memory is the same, and the same reason stands beside it as a warning."""
+    words = ("llama3-8b", "--gpu", "a100-80gb-sxm", "--kv-dtype", "fp8", "--engine")
+    assert any(
+        "keeps no fp8 cache" in each for each in json.loads(cli(*words, "tensorrt-llm", "--json").out)["warnings"]
+    )
+    assert not any("no fp8" in each for each in json.loads(cli(*words, "vllm", "--json").out)["warnings"])
+
+
+def test_fp8_weights_are_multiplied_in_what_a_card_has(cli: Run) -> None:
+    """An RTX 3090 has no fp8 units: a prompt takes as long with fp8 weights as with 16-bit ones, and less on an H100."""
+    words = ("--input", "8000", "--output", "1", "--rate", "0.01", "--weights")
+    loads = {
+        (gpu, weights): plan(cli, "llama3-8b", "--gpu", gpu, *words, weights)["best"]["load"]["prefill_seconds"]
+        for gpu in ("1xrtx3090", "1xh100")
+        for weights in ("bf16", "fp8")
+    }
+    assert loads["1xrtx3090", "fp8"] == pytest.approx(loads["1xrtx3090", "bf16"], rel=0.01)
+    assert loads["1xh100", "fp8"] < 0.9 * loads["1xh100", "bf16"]
 
 
 def test_no_plan_exits_1_and_names_what_binds(cli: Run) -> None:
@@ -316,7 +374,7 @@ def test_a_plan_that_hangs_on_an_estimate_says_so(cli: Run) -> None:
 def test_a_card_computes_in_what_it_has(cli: Run) -> None:
     """A T4 has no bf16: its cache is fp16, as large, unless bf16 is asked for by name."""
     assert plan(cli, "llama3-8b", "--gpu", "t4")["best"]["kv_dtype"] == "fp16"
-    assert plan(cli, "llama3-8b", "--gpu", "t4", "--kv-dtype", "bf16")["refused"][0]["binding"] == "dtype"
+    assert plan(cli, "llama3-8b", "--gpu", "t4", "--kv-dtype", "bf16")["best"]["kv_dtype"] == "bf16"
 
 
 def test_an_engine_runs_on_the_cards_of_some_makers(cli: Run) -> None:

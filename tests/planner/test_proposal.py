@@ -1,13 +1,15 @@
 """The answer as a whole: cards in any order, refusals, why no smaller one does, other formats, and the steps told."""
 
 from itertools import permutations
+from typing import Literal
 
+from kvcalc.core.card import Card
 from kvcalc.core.sharding import Layout
 from kvcalc.planner.proposal import Proposal, propose
-from kvcalc.planner.question import Candidate, PlanQuestion, Precision
+from kvcalc.planner.question import Candidate, ExactBackend, PlanQuestion, Precision
 from kvcalc.planner.replica import replica_layouts
 
-from .hand import ANY, card, model, precision, search
+from .hand import ANY, WHOLE, card, model, precision, search
 
 # A sequence of 1,000 tokens takes 2,048,000 B: 1, 2 and 5 of them.
 SMALL, MIDDLE, LARGE = (
@@ -19,6 +21,17 @@ REPLICAS = Layout(1, 1, 0, 0)  # of one GPU each
 CARDS = [Candidate(each) for each in (SMALL, MIDDLE, LARGE)]
 
 
+class Without(ExactBackend):
+    """Who fills the memory with nothing but the cache, and keeps none in the format of that name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(WHOLE)
+        self._name = name
+
+    def lacking(self, card: Card, what: Literal["cache", "weights"], name: str) -> str | None:
+        return f"no {name} on {card.label}" if (what, name) == ("cache", self._name) else None
+
+
 def proposed(
     candidates: list[Candidate],
     users: int = 5,
@@ -27,9 +40,10 @@ def proposed(
     *,
     most: int = 4,
     pinned: Layout = REPLICAS,
+    without: str = "",
     **more: object,
 ) -> Proposal:
-    asked = search(PlanQuestion(1_000, users, most_gpus=most))
+    asked = search(PlanQuestion(1_000, users, most_gpus=most), Without(without))
     formats = precisions or [precision(model())]
     return propose(asked, candidates, formats, others or [], replica_layouts(model(), most, 8, pinned), **more)  # type: ignore[arg-type]
 
@@ -72,19 +86,19 @@ def test_no_plan_at_all() -> None:
 
 
 def test_a_card_that_has_one_of_the_formats_is_not_refused() -> None:
-    """An Ampere card has no fp8, but bf16."""
+    """Whoever keeps no fp8 there still keeps bf16."""
     ampere = Candidate(card(11_000_000, "a100", capability=(8, 0)))
     formats = [precision(model(), kv="fp8"), precision(model())]
-    found = proposed([ampere], precisions=formats)
+    found = proposed([ampere], precisions=formats, without="fp8")
     assert (shown(found), found.refused) == ([("a100", 1)], [])
-    (refused,) = proposed([ampere], precisions=formats[:1]).refused
-    assert refused.binding == "dtype"
+    (refused,) = proposed([ampere], precisions=formats[:1], without="fp8").refused
+    assert (refused.binding, refused.why) == ("dtype", "no fp8 on A100")
 
 
 def test_other_formats_are_told_and_not_taken() -> None:
-    """fp8 would need one middle card less of three; NVFP4 is not one of a Hopper card's formats."""
+    """fp8 would need one middle card less of three; NVFP4 is not kept by who fills the memory."""
     others = [("--kv-dtype", precision(model(), kv=name)) for name in ("fp8", "nvfp4")]
-    found = proposed([Candidate(MIDDLE)], others=others)
+    found = proposed([Candidate(MIDDLE)], others=others, without="nvfp4")
     assert shown(found) == [("middle", 3)]
     assert [each.words for each in found.changes] == [
         "fp8 cache: 1 GPU less: 2 x middle",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvcalc.core.card import Card
+from kvcalc.core.card import Capability, Card
 from kvcalc.core.dtypes import KV
 from kvcalc.core.model import Latent
 from kvcalc.core.sharding import Layout
@@ -84,26 +84,41 @@ INSTINCT = card(10**9, "mi300x", vendor="AMD", flops8=10**15)  # no CUDA, and fp
 TURING = card(10**9, "t4", capability=(7, 5), vendor="NVIDIA", bf16=False)
 NAMELESS = card(10**9, bf16=False)
 NO_ENGINE, ENGINE = ExactBackend(WHOLE), EngineBackend(engine()._replace(vendors=("NVIDIA",)), engine().versions[0], {})
+# An engine that multiplies fp8 and NVFP4 and unpacks nothing, and keeps no bf16 on old cards.
+UNITS: dict[str, Capability] = {"fp8": (8, 9), "fp8_e5m2": (8, 9), "nvfp4": (10, 0), "bf16": (8, 0)}
+PLAIN = EngineBackend(
+    engine()._replace(
+        least=lambda _version, what, name: None if (what, name) == ("weights", "bf16") else UNITS.get(name)
+    ),
+    engine().versions[0],
+    {},
+)
 
 
 @pytest.mark.parametrize(
     ("of", "kv", "weights", "backend", "why"),
     [
-        # fp8 from 8.9 on, NVFP4 from 10.0 on, or what the card's sheet says
-        (AMPERE, "fp8", "bf16", NO_ENGINE, "A100 has no fp8, in which the cache is asked for"),
-        (AMPERE, "fp8_e5m2", "bf16", NO_ENGINE, "A100 has no fp8, in which the cache is asked for"),
-        (AMPERE, "bf16", "fp8", NO_ENGINE, "A100 has no fp8, in which the weights are asked for"),
-        (ADA, "fp8", "fp8", NO_ENGINE, None),
-        (INSTINCT, "fp8", "fp8", NO_ENGINE, None),
-        (HOPPER, "nvfp4", "bf16", NO_ENGINE, "H100 has no nvfp4, in which the cache is asked for"),
-        (HOPPER, "bf16", "nvfp4", NO_ENGINE, "H100 has no nvfp4, in which the weights are asked for"),
-        (BLACKWELL, "nvfp4", "nvfp4", NO_ENGINE, None),
-        # others are unpacked to 16 bits
-        (AMPERE, "q8_0", "q4_0", NO_ENGINE, None),
+        # bytes are bytes on any card
+        (AMPERE, "fp8", "fp8", NO_ENGINE, None),
+        (TURING, "nvfp4", "nvfp4", NO_ENGINE, None),
+        (TURING, "bf16", "bf16", NO_ENGINE, None),
+        # an engine that says from which capability on, or what the card's sheet says
+        (AMPERE, "fp8", "bf16", PLAIN, "made-up 1 keeps no fp8 cache on A100"),
+        (AMPERE, "fp8_e5m2", "bf16", PLAIN, "made-up 1 keeps no fp8_e5m2 cache on A100"),
+        (AMPERE, "bf16", "fp8", PLAIN, "made-up 1 runs no fp8 weights on A100"),
+        (ADA, "fp8", "fp8", PLAIN, None),
+        (INSTINCT, "fp8", "fp8", PLAIN, None),
+        (INSTINCT._replace(flops8=None), "fp8", "bf16", PLAIN, "made-up 1 keeps no fp8 cache on MI300X"),
+        (HOPPER, "nvfp4", "bf16", PLAIN, "made-up 1 keeps no nvfp4 cache on H100"),
+        (HOPPER, "bf16", "nvfp4", PLAIN, "made-up 1 runs no nvfp4 weights on H100"),
+        (BLACKWELL, "nvfp4", "nvfp4", PLAIN, None),
+        # others are unpacked to 16 bits, and of a card of NVIDIA's without a capability nothing is known
+        (AMPERE, "q8_0", "q4_0", PLAIN, None),
+        (AMPERE._replace(capability=None), "fp8", "fp8", PLAIN, None),
         # bf16 by name, and not where it is only what the model computes in, nor of weights
-        (TURING, "bf16", "fp16", NO_ENGINE, "T4 has no bf16, in which the cache is asked for"),
-        (TURING, "auto", "bf16", NO_ENGINE, None),
-        (TURING, "fp16", "bf16", NO_ENGINE, None),
+        (TURING, "bf16", "fp16", PLAIN, "made-up 1 keeps no bf16 cache on T4"),
+        (TURING, "auto", "bf16", PLAIN, None),
+        (TURING, "fp16", "bf16", PLAIN, None),
         # an engine's makers; of a card without a maker, and of one without a name, nothing is known
         (INSTINCT, "bf16", "bf16", ENGINE, "made-up is not known to run on MI300X"),
         (AMPERE, "bf16", "bf16", ENGINE, None),
@@ -123,4 +138,5 @@ def test_values_alone_may_have_a_format() -> None:
     asked = precision(model())
     widths = asked.request.widths._replace(v=KV["fp8"])
     mixed = asked._replace(request=asked.request._replace(widths=widths))
-    assert unsupported(AMPERE, mixed, NO_ENGINE) == "A100 has no fp8, in which the cache is asked for"
+    assert str(unsupported(AMPERE, mixed, PLAIN)).startswith("made-up 1 keeps no fp8 cache on A100")
+    assert unsupported(AMPERE, mixed, NO_ENGINE) is None

@@ -102,7 +102,9 @@ def test_a_number_that_is_fixed(asked: PlanQuestion, candidate: Candidate, gpus:
 def test_a_format_that_the_card_has_not_comes_first() -> None:
     """Before any memory is counted."""
     ampere = card(10 * M, "a100", capability=(8, 0))
-    found = refuse(search(PlanQuestion(1_000)), Candidate(ampere), configs(precision(model(), kv="fp8")), 16)
+    made = engine()._replace(least=lambda _version, _what, name: (8, 9) if name == "fp8" else None)
+    found = search(PlanQuestion(1_000), EngineBackend(made, made.versions[0], {}))
+    found = refuse(found, Candidate(ampere), configs(precision(model(), kv="fp8")), 16)
     assert (found.binding, found.gpus, found.max_sequences) == ("dtype", 16, 0)
     assert found.label == "A100"
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvcalc.commands.budget import Budget
 from kvcalc.commands.shell import read
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.command import launch
@@ -23,7 +24,7 @@ PIECES = st.sampled_from(
 @given(st.lists(WORDS, max_size=6))
 def test_quoted_words_come_back(words: list[str]) -> None:
     """Whatever Python's shlex quotes is read as it was."""
-    (command,) = read(shlex.join(["x", *words]), {}).commands
+    (command,) = read(shlex.join(["x", *words]), {}, Budget("x")).commands
     assert command.words == ("x", *words)
 
 
@@ -33,7 +34,7 @@ def test_quoted_words_come_back(words: list[str]) -> None:
 def test_variables_stand_for_their_values(values: dict[str, str]) -> None:
     """In double quotes each is a part of one word."""
     assignments = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
-    (command,) = read(assignments + "x " + " ".join(f'"${{{name}}}"' for name in values), {}).commands
+    (command,) = read(assignments + "x " + " ".join(f'"${{{name}}}"' for name in values), {}, Budget("x")).commands
     assert command.words == ("x", *values.values())
 
 

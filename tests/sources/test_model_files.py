@@ -121,14 +121,25 @@ def test_a_preset_may_be_written_as_json() -> None:
 def test_a_configuration_without_a_type(
     text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A config.json without model_type says how to add it, as a file, a folder and on standard input alike."""
+    """What has no type and no shape is no configuration: a file, a folder and standard input alike say so."""
     (folder / "config.json").write_text(text)
     for source in (str(folder / "config.json"), f"{folder}/", "-"):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         assert run([source]) == 2
         error, hint = capsys.readouterr().err.splitlines()
         assert error.endswith(": model_type: expected the type of a model, as its config.json has it, got nothing")
-        assert 'add its type to a copy, such as "model_type": "llama"' in hint
+        assert "fetch the config.json of the model" in hint
+        assert "add its type" not in hint  # the class's model would be sized then
+
+
+def test_a_type_that_was_taken_out_can_be_added(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A shape without its type is refused, and the way out of it leads to an answer."""
+    bare = {key: value for key, value in CONFIG.items() if key not in ("model_type", "architectures")}
+    (folder / "config.json").write_text(json.dumps(bare))
+    assert run([f"{folder}/"]) == 2
+    assert 'add its type to a copy, such as "model_type": "llama"' in capsys.readouterr().err
+    (folder / "config.json").write_text(json.dumps({**bare, "model_type": "llama"}))
+    assert answer(capsys, f"{folder}/", "--get", "kv.bytes_per_token") == f"{SLOPE}\n"
 
 
 def test_an_unknown_type_is_refused_with_a_way_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

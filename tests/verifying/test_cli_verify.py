@@ -8,8 +8,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import NamedTuple
 
+import jsonschema
 import pytest
 
+import kvcalc
 from kvcalc.cli.main import run
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
@@ -104,6 +106,7 @@ def test_json_and_csv(answers: Callable[..., None], capsys: pytest.CaptureFixtur
     answers(12288)
     assert run(["verify", "gpt2", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator(kvcalc.schema("verify")).validate(document)
     assert (document["schema"], document["verdict"], document["layers"]) == ("kvcalc.verify/1", "different", [11])
     assert document["installed"] == {"transformers": "5.23.0", "torch": "2.13.0"}
     assert (document["predicted_bytes_total"], document["real_bytes_total"]) == (147456, 147456)

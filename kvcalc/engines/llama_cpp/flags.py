@@ -13,9 +13,11 @@ from kvcalc.core.kinds import one_vector
 from kvcalc.core.model import Model
 from kvcalc.core.units import parse_integer
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES
+from kvcalc.engines.llama_cpp.effects import EFFECTS, partly
 from kvcalc.engines.llama_cpp.flag_names import SWITCHES, WORDS
 from kvcalc.engines.llama_cpp.versions import Version
 from kvcalc.engines.options import EngineOptions
+from kvcalc.engines.uncounted import drafting
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["FLAGS", "model_of", "options_of", "stored"]
@@ -132,6 +134,7 @@ FLAGS = Flags(
     images=_IMAGES,
     wordless=("", *_SERVERS, *_CLIENTS),
     many=frozenset({"--control-vector-layer-range", "--control-vector-scaled", "--lora-scaled"}),
+    effects=EFFECTS,
 )
 
 
@@ -151,7 +154,7 @@ def model_of(program: str, read: FlagValues) -> str | None:  # noqa: ARG001 - on
 
 
 _STORED = re.compile(
-    r"(?:^|[-_.:/])((?:UD-)?(?:I?Q[1-8]_[A-Z0-9_]+|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|B?F16|F32|FP16))(?=$|[-.])",
+    r"(?:^|[-_.:/])((?:UD-)?(?:I?Q[1-8]_[A-Z0-9_]{1,20}|TQ[12]_0|MXFP4(?:_MOE)?|NVFP4|B?F16|F32|FP16))(?=$|[-.])",
     re.IGNORECASE,
 )
 _UNPACKED = ("F16", "BF16", "F32", "FP16")
@@ -199,7 +202,10 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         warnings += ("-fa: expected on, off or auto behind it, without which llama.cpp does not start: on is used",)
     if "override" in values:
         warnings += ("--override-kv: may change the cache, and was not looked at",)
-    return EngineOptions(options, settings | drafts, warnings=warnings)
+    draft = [drafting("-md")] if values.get("draft") else [drafting("--spec-type")] if drafts else []
+    return EngineOptions(
+        options, settings | drafts, warnings=warnings, uncounted=(*partly(read.uncounted, model), *draft)
+    )
 
 
 def _devices(values: Mapping[str, Any]) -> int:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from kvcalc.commands.effects import effects
 from kvcalc.commands.flags import Flag, Flags, FlagValues, word
 from kvcalc.core.model import Model
 from kvcalc.core.units import parse_integer
@@ -49,6 +50,14 @@ def _from(least: int) -> Callable[[str, str], int]:
     return parse
 
 
+_EFFECTS = {
+    **effects("adapters", "--adapter-path", "loads adapters", "more"),
+    **effects("prompts", "--prompt-cache-size --prompt-cache-bytes --prompt-concurrency",
+              "changes how many caches of prompts are kept", "either", cache=True),
+    **effects("pipeline", "--pipeline", "spreads layers over machines", "less", cache=True),
+    **effects("quantised", "--quantize-activations -qa", "packs what is computed", "less"),
+}  # fmt: skip
+
 _PROGRAMS = ("mlx_lm.generate", "mlx_lm generate", "mlx_lm.chat", "mlx_lm chat", "mlx_lm.server", "mlx_lm server")
 
 FLAGS = Flags(
@@ -70,6 +79,7 @@ FLAGS = Flags(
     abbreviated=True,
     wordless=("", *_PROGRAMS),
     many=frozenset({"--extra-eos-token"}),
+    effects=_EFFECTS,
 )
 
 
@@ -91,12 +101,12 @@ def settings(settings: Mapping[str, object]) -> Settings:
     return Settings()._replace(**settings)  # type: ignore[arg-type]  # the flags' parsers made them what they must be
 
 
-_PACKED = re.compile(r".*-(?:(\d)bit|(mxfp4|mxfp8|nvfp4))(?:-.*)?", re.IGNORECASE)
+_PACKED = re.compile(r"-(?:(\d)bit|(mxfp4|mxfp8|nvfp4))(?=-|\Z)", re.IGNORECASE)
 
 
 def stored(program: str, read: FlagValues, model: Model) -> str | None:  # noqa: ARG001 - one signature for all engines
     """What a command runs, by its name: weights that are packed, where the model's are not. None for others."""
-    packed = _PACKED.fullmatch(str(read.values.get("model", "")))
+    packed = next(reversed([*_PACKED.finditer(str(read.values.get("model", "")))]), None)  # the last of such words
     counted = model.weights_dtype or model.dtype
     if packed is None or counted.block_bytes < 2 * counted.block:
         return None
@@ -118,4 +128,4 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:  
         warnings.append("--prompt-cache-file: the file is not opened, and its tokens counted as read afresh")
     own = {"program": name, "max_tokens": _GENERATED[name]} if name else {}
     given = {key: value for key, value in read.values.items() if key in Settings._fields}
-    return EngineOptions(settings=own | given, warnings=tuple(warnings))
+    return EngineOptions(settings=own | given, warnings=tuple(warnings), uncounted=read.uncounted)

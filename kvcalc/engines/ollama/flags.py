@@ -6,6 +6,7 @@ From envconfig/config.go, api/types.go (Options and Runner), cmd/cmd.go (flags o
 
 import re
 
+from kvcalc.commands.effects import effects
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image
 from kvcalc.core.model import Model
 from kvcalc.core.units import parse_integer
@@ -43,6 +44,14 @@ def _from_zero(text: str, what: str) -> int:
     return 0 if text.strip() == "0" else parse_integer(text, what)
 
 
+_EFFECTS = {
+    **effects("layers", "num_gpu", "keeps the layers above that number on the host, with their cache", "less",
+              cache=True, idle="-1"),
+    **effects("kept free", "OLLAMA_GPU_OVERHEAD", "keeps memory free", "more", idle="0"),
+    **effects("models", "OLLAMA_MAX_LOADED_MODELS", "lets other models stay beside this one", "more", idle="0 1"),
+    **effects("spread", "OLLAMA_SCHED_SPREAD", "spreads a model that fits one GPU over all", "less", idle="0 false"),
+}  # fmt: skip
+
 FLAGS = Flags(
     ("ollama run", "ollama serve", "ollama start"),
     (
@@ -58,6 +67,7 @@ FLAGS = Flags(
     images=(Image("ollama/ollama", "ollama", "serve"),),  # Dockerfile: ENTRYPOINT and CMD
     clients=("ollama run",),
     wordless=("", "ollama serve", "ollama start"),
+    effects=_EFFECTS,
 )
 
 
@@ -111,4 +121,6 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:  
         warnings.append(f"draft_num_predict: no draft layers of {model.name} are known here")
     settings = {key: values[key] for key in ("flash", "num_batch", "drafted") if key in values}
     told = "context" in options or bool(defaults)
-    return EngineOptions(options, {**settings, "told": told}, tuple(warnings), defaults=defaults)
+    return EngineOptions(
+        options, {**settings, "told": told}, tuple(warnings), defaults=defaults, uncounted=read.uncounted
+    )

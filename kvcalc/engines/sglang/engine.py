@@ -3,12 +3,13 @@
 Source: SGLang 0.5.23, `srt/model_executor/pool_configurator.py` and `srt/mem_cache/kv_cache_configurator.py`.
 """
 
+from kvcalc.core.card import Capability
 from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import attention_tokens, size
 from kvcalc.core.model import Attention, Recurrent
 from kvcalc.core.units import ceil_div, many
 from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
-from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.base import Engine, Question, Stored
 from kvcalc.engines.placement import restaged
 from kvcalc.engines.sglang.cells import draft_layers, placed, state_bytes, token_bytes, windowed
 from kvcalc.engines.sglang.flags import FLAGS, integer, model_of, options_of
@@ -134,6 +135,20 @@ def _charge(each: StageCaches, question: Question, pool: Pool) -> Charge:
     return Charge(cache_name(each.cache), each.copies, each.exact, tuple(steps), parts, how, each.stage, ranks)
 
 
+_AMPERE, _BLACKWELL_FP4 = (8, 0), (10, 0)
+
+
+def least(version: object, what: Stored, name: str) -> Capability | None:  # noqa: ARG001 - one signature for all engines
+    """The least capability for a format: fp8 weights are read into 16-bit products by Marlin from 8.0 to 8.8
+    (can_auto_enable_marlin_fp8 in layers/quantization/fp8_utils.py), and multiplied in fp8 above.
+
+    A cache in fp8 is converted as it is read and written, by Triton's and FlashInfer's kernels.
+    """
+    if name.startswith("fp8") or (name == "bf16" and what == "cache"):  # weights in bf16 are converted to fp16
+        return _AMPERE
+    return _BLACKWELL_FP4 if name == "nvfp4" else None
+
+
 ENGINE = Engine(
     "sglang",
     VERSIONS,
@@ -152,4 +167,5 @@ ENGINE = Engine(
     block="page_size",
     start=start,
     replicates=True,
+    least=least,
 )

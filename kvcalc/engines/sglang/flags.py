@@ -9,7 +9,9 @@ from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.core.weights import loaded_as_fp8
 from kvcalc.engines.options import EngineOptions, model_flag
 from kvcalc.engines.overrides import known, limit, parse_object
+from kvcalc.engines.sglang.effects import EFFECTS
 from kvcalc.engines.sglang.flag_names import MANY, SWITCHES, WORDS
+from kvcalc.engines.uncounted import drafting, loaded_in_16_bits, packed_otherwise
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["FLAGS", "integer", "model_of", "options_of"]
@@ -79,6 +81,7 @@ FLAGS = Flags(
     images=(Image("lmsysorg/sglang", ""),),  # docker/Dockerfile: no entrypoint of its own
     abbreviated=True,
     config=("--config",),
+    effects=EFFECTS,
 )  # fmt: skip
 
 _OPTIONS = ("tp", "pp", "dp", "dcp", "context")
@@ -107,6 +110,13 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     settings = {name: value for name, value in values.items() if name not in _APART}
     if computed != "auto":
         settings["computed"] = dtypes.COMPUTE[_DTYPES[computed]]
+    # `_get_and_verify_dtype` (configs/model_config.py): fp16, and bf16 for the Gemmas.
+    own = "bf16" if (model.model_type or "").startswith("gemma") else "fp16"
+    loaded = loaded_in_16_bits(model, own) if computed == "auto" else None
+    defaults: dict[str, object] = {}
+    if loaded is not None:
+        settings["computed"] = loaded.computed
+        defaults = {} if "kv_dtype" in options or model.kv_dtype else {"kv_dtype": loaded.computed.name}
     if "context" in values or limited:
         settings["context_length"] = values.get("context", limited)
     _spread_attention(values, options, settings)
@@ -115,9 +125,16 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         options,
         settings,
         utilization=utilization if isinstance(utilization, Fraction) else None,
+        defaults=defaults,
         draft=draft if isinstance(draft, str) and algorithm in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE") else None,
         sequences=integer(settings.get("max_running_requests")),
-        loaded=loaded_as_fp8(model) if values.get("quantization") == "fp8" else None,
+        loaded=loaded_as_fp8(model) if values.get("quantization") == "fp8" else loaded and loaded.weights,
+        uncounted=(
+            *read.uncounted,
+            *packed_otherwise(values.get("quantization"), ("fp8",), model),
+            *([drafting("--speculative-algorithm")] if algorithm not in ("", "NGRAM") else ()),
+            *(loaded.uncounted if loaded else ()),
+        ),
     )
 
 

@@ -5,12 +5,13 @@ Source: main branch of 2026, `tensorrt_llm/_torch/pyexecutor/_util.py` (KvCacheC
 """
 
 from kvcalc.core import dtypes
+from kvcalc.core.card import Capability
 from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import attention_tokens, kept, size
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Shared
 from kvcalc.core.units import Fraction, ceil_div
 from kvcalc.engines.allocation import Allocation, Capacity, Charge, Rule, Step
-from kvcalc.engines.base import Engine, Question, no_rule
+from kvcalc.engines.base import Engine, Question, Stored, no_rule
 from kvcalc.engines.stages import StageCaches, stage_caches
 from kvcalc.engines.tensorrt_llm.flags import FLAGS, model_of, options_of
 from kvcalc.engines.tensorrt_llm.start import start
@@ -148,6 +149,16 @@ def utilization(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - on
     return question.version.utilization
 
 
+_FP8_UNITS, _FP4_UNITS = (8, 9), (10, 0)
+
+
+def least(version: object, what: Stored, name: str) -> Capability | None:  # noqa: ARG001 - one signature for all engines
+    """The least capability for a format. Ampere has bf16, INT8 and INT4 and no FP8, in weights or cache: reference/
+    support-matrix of 0.18.2 and 0.19.0; FP4 is Blackwell's (features/quantization of 1.0.0).
+    """
+    return _FP8_UNITS if name.startswith("fp8") else _FP4_UNITS if name == "nvfp4" else None
+
+
 ENGINE = Engine(
     "tensorrt-llm",
     VERSIONS,
@@ -164,4 +175,5 @@ ENGINE = Engine(
     one_format=True,
     block="tokens_per_block",
     start=start,
+    least=least,
 )

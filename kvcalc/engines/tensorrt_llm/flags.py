@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
+from kvcalc.commands.effects import effects
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.core.model import Model
 from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.engines.options import EngineOptions
 from kvcalc.engines.overrides import parse_object
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import KvcalcError, escape
 
 __all__ = ["FLAGS", "model_of", "options_of"]
 
@@ -17,6 +18,13 @@ _WORDS = """
     num_postprocess_workers reasoning_parser tool_parser tokenizer custom_tokenizer
     metadata_server_config_file server_role served_model_name
 """
+
+_EFFECTS = {
+    **effects("experts", "--ep_size", "spreads whole experts over ranks", "either", idle="1"),
+    **effects("tokens", "--max_num_tokens", "changes how many tokens are computed at once", "either"),
+    **effects("beams", "--max_beam_width", "keeps a cache for each beam", "more", cache=True, idle="1"),
+    **effects("server", "--server_role", "keeps room for what another server sends or takes", "either", cache=True),
+}  # fmt: skip
 
 FLAGS = Flags(
     ("trtllm-serve serve", "trtllm-serve"),
@@ -40,6 +48,7 @@ FLAGS = Flags(
     config_last=True,
     images=(Image("tensorrt-llm/release", ""),),  # nvcr.io/nvidia
     switches=frozenset({"--trust_remote_code", "--fail_fast_on_attention_window_too_large"}),
+    effects=_EFFECTS,
 )
 _OPTIONS = ("context", "tp", "pp", "kv_dtype")
 
@@ -63,6 +72,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         settings,
         utilization=utilization if isinstance(utilization, Fraction) else None,
         sequences=sequences if isinstance(sequences, int) else None,
+        uncounted=read.uncounted,
     )
 
 
@@ -83,7 +93,7 @@ def _cache_settings(given: object) -> dict[str, object]:
     """What `kv_cache_config` says of the cache. A field without a rule here is refused."""
     found: dict[str, object] = {}
     for name, value in given.items() if isinstance(given, Mapping) else ():
-        what = f"kv_cache_config: {name}"
+        what = f"kv_cache_config: {escape(str(name))[:60]}"
         if value is None or name in _HARMLESS:
             continue
         if name not in _CACHE_FIELDS:

@@ -7,6 +7,7 @@ cli/serve.py and cli/chat.py, 5.23.0. `cache_implementation=static` and `--cache
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from kvcalc.commands.effects import effects
 from kvcalc.commands.flags import Flag, Flags, FlagValues, read_flags, word
 from kvcalc.core.dtypes import COMPUTE, DType, dtype_called
 from kvcalc.core.model import Model, Recurrent, Shared
@@ -128,6 +129,13 @@ def _long(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+_EFFECTS = {
+    **effects("device", "--device-map", "may keep layers on the host, with their cache", "less", cache=True,
+              idle="none cuda cuda:0"),
+    **effects("packed", "--quantization", "packs the weights as it loads them", "less", idle="none"),
+    **effects("host", "--device", "may keep everything on the host", "less", cache=True, idle="auto cuda cuda:0"),
+}  # fmt: skip
+
 FLAGS = Flags(
     ("transformers chat", "transformers serve"),
     (
@@ -139,6 +147,7 @@ FLAGS = Flags(
     words=frozenset(map(_long, _WORDS.split())),
     switches=frozenset(_SWITCHES.split()),
     underscores=True,
+    effects=_EFFECTS,
 )
 
 
@@ -174,7 +183,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     dtype = settings.get("dtype")
     if isinstance(dtype, DType) and any(not isinstance(c, Recurrent | Shared) for c in model.distinct_caches):
         options["kv_dtype"] = dtype.name
-    return EngineOptions(options, settings, tuple(warnings))
+    return EngineOptions(options, settings, tuple(warnings), uncounted=(*read.uncounted, *again.uncounted))
 
 
 def _pair(text: str) -> tuple[str, str]:

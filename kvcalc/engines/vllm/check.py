@@ -147,7 +147,7 @@ def _needed(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[E
     per_sequence = allocation.values["blocks_per_sequence"]
     assert isinstance(per_sequence, int)
     needed = per_sequence * _width(allocation)
-    null = _width(allocation) if _row(reader.question).checkpoint else 0
+    null = _width(allocation) if _row(reader.question).checkpoints else 0
     yield Expected(found.number, "needed", printed, "GiB", reader.run.giga, needed, needed, needed + null)
 
 

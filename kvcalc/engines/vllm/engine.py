@@ -8,6 +8,7 @@ from kvcalc.core.units import Fraction
 from kvcalc.engines.allocation import Allocation, Capacity
 from kvcalc.engines.base import Engine, Question
 from kvcalc.engines.placement import restaged
+from kvcalc.engines.vllm import kernels
 from kvcalc.engines.vllm.charges import charges
 from kvcalc.engines.vllm.flags import FLAGS, model_of, options_of
 from kvcalc.engines.vllm.formats import PACKED
@@ -106,4 +107,5 @@ ENGINE = Engine(
     block="block_size",
     start=start,
     replicates=True,
+    least=kernels.least,
 )

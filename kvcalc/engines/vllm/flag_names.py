@@ -17,7 +17,7 @@ _SWITCHES = """
     enable-tower-connector-lora fully-sharded-loras specialize-active-lora enable-mixed-moe-lora-format
     enable-moe-shared-loras kv-cache-metrics cudagraph-metrics enable-layerwise-nvtx-tracing enable-mfu-metrics
     enable-logging-iteration-details jit-monitor-verbose long-prefill-token-threshold-adaptive
-    enable-chunked-prefill disable-chunked-mm-input scheduler-reserve-full-isl enable-flashinfer-autotune
+    disable-chunked-mm-input scheduler-reserve-full-isl enable-flashinfer-autotune
     monokernel disable-log-stats aggregate-engine-logging fail-on-environ-validation enable-log-requests
     trust-request-chat-template trust-request-mm-kwargs return-tokens-as-token-ids enable-auto-tool-choice
     exclude-tools-when-tool-choice-none enable-prompt-tokens-details enable-per-request-metrics
@@ -30,7 +30,7 @@ _SWITCHES = """
     enable-reasoning mm-device-do-normalize
 """
 SWITCHES = frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-"))
-SWITCHES |= {"-dph", "-dpe", "-dpm", "-ep"}
+SWITCHES |= {"-dph", "-dpe", "-dpm", "-ep", "-O0", "-O1", "-O2", "-O3"}
 
 # Those that take several words, as lists do (`arg_utils.py: get_kwargs`).
 _MANY = """
@@ -70,8 +70,8 @@ _WORDS = """
     stream-interval cudagraph-capture-sizes max-cudagraph-capture-size ir-op-priority moe-backend linear-backend
     sparse-indexer-topk-backend watermark-config diffusion-config kv-events-config ec-transfer-config
     ec-manager-config compilation-config engram-config reasoning-config kernel-config
-    additional-config structured-outputs-config aux-output-config profiler-config watchdog-config
-    optimization-level performance-mode weight-transfer-config shutdown-timeout kda-decode-backend chat-template
+    structured-outputs-config aux-output-config profiler-config watchdog-config
+    optimization-level weight-transfer-config shutdown-timeout kda-decode-backend chat-template
     chat-template-content-format default-chat-template-kwargs reasoning-effort-map response-role
     tool-call-parser tool-parser-plugin tool-strict-level tool-server max-log-len sse-keep-alive-interval
     cohere-format anthropic-disabled-thinking-effort fingerprint-mode fingerprint-value host port grpc-port
@@ -82,5 +82,5 @@ _WORDS = """
     guided-decoding-backend max-seq-len-to-capture rope-scaling rope-theta
 """
 WORDS = frozenset(f"--{name}" for name in _WORDS.split()) | {
-    "-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc", "-cc",
+    "-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc", "-cc", "-O",
 }  # fmt: skip

@@ -3,8 +3,9 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from kvcalc.commands.effects import Effect, Uncounted
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.core import dtypes
 from kvcalc.core.model import Model
@@ -12,6 +13,9 @@ from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.core.weights import loaded_as_fp8
 from kvcalc.engines.options import EngineOptions, model_flag
 from kvcalc.engines.overrides import known, limit, parse_object
+from kvcalc.engines.uncounted import drafting, loaded_in_16_bits, packed_otherwise
+from kvcalc.engines.vllm.carried import carried
+from kvcalc.engines.vllm.effects import EFFECTS
 from kvcalc.engines.vllm.flag_names import MANY, SWITCHES, WORDS
 from kvcalc.engines.vllm.formats import PACKED
 from kvcalc.engines.vllm.specs import shortest_window
@@ -74,12 +78,14 @@ def _kv_dtype(text: str, what: str) -> str:
     return name
 
 
-def _attention(text: str, what: str) -> str:
-    """The kernels that `--attention-config` names. HiSparse keeps part of the cache in the host's memory."""
+def _attention(text: str, what: str) -> Mapping[str, object]:
+    """`--attention-config`. HiSparse keeps a part of the cache on the host; index keys are fp8 by default."""
     found = parse_object(text, what)
     if found.get("hisparse_config") is not None:
         raise KvcalcError(f"{what}: hisparse_config: its pools in the host's memory have no rule here", "leave it out")
-    return str(found.get("backend") or "")
+    if found.get("indexer_kv_dtype", "auto") not in ("auto", "fp8"):
+        raise KvcalcError(f"{what}: indexer_kv_dtype: its index keys have no rule here", "leave it out")
+    return found
 
 
 def _layout(text: str, what: str) -> str:
@@ -162,6 +168,7 @@ FLAGS = Flags(
         Flag("max_num_batched_tokens", ("--max-num-batched-tokens",), size),
         Flag("num_gpu_blocks", ("--num-gpu-blocks-override",), parse_integer),
         Flag("backend", ("--attention-backend",), word),
+        Flag("old_backend", (), word, env=("VLLM_ATTENTION_BACKEND",)),
         Flag("attention", ("--attention-config", "-ac"), _attention, fields=True),
         Flag("layout", (), _layout, env=("VLLM_KV_CACHE_LAYOUT",)),
         Flag("whole_heads", (), _latents, env=("VLLM_MLA_DISABLE",)),
@@ -170,6 +177,8 @@ FLAGS = Flags(
         Flag("mamba_ssm_cache_dtype", ("--mamba-ssm-cache-dtype",), word),
         Flag("gdn_backend", ("--gdn-prefill-backend",), word),
         Flag("kda_backend", ("--kda-prefill-backend",), word),
+        Flag("additional", ("--additional-config",), parse_object, fields=True),
+        Flag("performance_mode", ("--performance-mode",), word),
         Flag("speculation", ("--speculative-config", "-sc"), _speculation, fields=True),
         Flag("method", ("--spec-method",), word),
         Flag("speculative", ("--spec-tokens",), parse_integer),
@@ -182,6 +191,7 @@ FLAGS = Flags(
         Flag("replay", ("--use-replayssm",)),
         *_switch("async_scheduling", "async-scheduling"),
         *_switch("enable_prefix_caching", "enable-prefix-caching"),
+        *_switch("chunked_prefill", "enable-chunked-prefill"),
         *_switch(
             "hybrid",
             "disable-hybrid-kv-cache-manager",
@@ -197,6 +207,7 @@ FLAGS = Flags(
     abbreviated=True,
     config=("--config",),
     images=(Image("vllm/vllm-openai", "vllm serve"),),  # docker/Dockerfile; older: the module
+    effects=EFFECTS,
 )
 
 _OPTIONS = ("tp", "pp", "dp", "dcp")
@@ -205,7 +216,7 @@ _DTYPES = {"half": "fp16", "float16": "fp16", "bfloat16": "bf16", "float": "fp32
 _SETTINGS = (
     "block_size", "max_num_seqs", "max_num_batched_tokens", "num_gpu_blocks", "backend", "mamba_cache_mode",
     "mamba_cache_dtype", "mamba_ssm_cache_dtype", "gdn_backend", "kda_backend", "async_scheduling",
-    "enable_prefix_caching", "hybrid",
+    "enable_prefix_caching", "chunked_prefill", "performance_mode", "hybrid",
     "windows", "method", "speculative", "skip_layers", "prefill_context", "replay", "partition",
 )  # fmt: skip
 
@@ -216,8 +227,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     options = {name: values[name] for name in _OPTIONS if name in values}
     settings = {name: values[name] for name in _SETTINGS if name in values}
     draft = _drafted(values, settings)
-    if values.get("attention"):
-        settings.setdefault("backend", values["attention"])
+    warnings = carried(values, settings, read.version)
     if values.get("connectors") is False:
         settings.setdefault("hybrid", False)
     context = _context(values, program, model)
@@ -230,6 +240,12 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         if computed not in _DTYPES:
             raise KvcalcError(f"--dtype: expected auto or one of {', '.join(_DTYPES)}, got {shown(computed)}")
         settings["computed"] = dtypes.COMPUTE[_DTYPES[computed]]
+    # `_resolve_auto_dtype` (config/model.py): the first dtype of the platform; on Turing that is fp16, as wide.
+    loaded = loaded_in_16_bits(model, "bf16") if computed == "auto" else None
+    defaults: dict[str, object] = {}
+    if loaded is not None:
+        settings["computed"] = loaded.computed
+        defaults = {} if model.kv_dtype else {"kv_dtype": loaded.computed.name}
     kept = str(values.get("kv_dtype", "auto")).lower()
     if kept in PACKED:
         settings["packed"] = kept
@@ -242,12 +258,24 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     return EngineOptions(
         options,
         settings,
+        tuple(warnings),
         utilization=utilization if isinstance(utilization, Fraction) else None,
         kv_memory=memory if isinstance(memory, int) else None,
+        defaults={} if "kv_dtype" in options else defaults,
         draft=draft,
         sequences=sequences if isinstance(sequences, int) else None,
-        loaded=loaded_as_fp8(model) if values.get("quantization") in _FP8 else None,
+        loaded=loaded_as_fp8(model) if values.get("quantization") in _FP8 else loaded and loaded.weights,
+        uncounted=(*read.uncounted, *_uncounted(values, settings, model), *(loaded.uncounted if loaded else ())),
     )
+
+
+def _uncounted(values: Mapping[str, object], settings: Mapping[str, object], model: Model) -> Iterator[Uncounted]:
+    """What flags that count in one way change in another, which does not."""
+    yield from packed_otherwise(values.get("quantization"), _FP8, model)
+    if "connectors" in values:
+        yield Uncounted("--kv-transfer-config", Effect("connector", "may keep buffers for what it moves", "more"))
+    if settings.get("method") not in (None, "ngram", "ngram_gpu", "suffix"):
+        yield drafting("--speculative-config")
 
 
 def _context(values: Mapping[str, object], program: str, model: Model) -> object:

@@ -6,15 +6,19 @@ from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Layer, Rec
 from kvcalc.core.units import ceil_div
 from kvcalc.engines.base import Question
 from kvcalc.engines.vllm import formats
-from kvcalc.engines.vllm.kernels import LEAST_BLOCK, batched_tokens, first_block, state_kernel
+from kvcalc.engines.vllm.kernels import (
+    BY_CUDA,
+    LEAST_BLOCK,
+    batched_tokens,
+    first_block,
+    sparse_format,
+    state_kernel,
+)
 from kvcalc.engines.vllm.specs import Settings, hybrid_block, state_page, token_bytes
 from kvcalc.engines.vllm.versions import Version
 from kvcalc.errors import KvcalcError
 
 __all__ = ["assumed", "drafts", "settings_of"]
-
-# Blackwell's kernel for sparse latents, which keeps them in plain fp8: a log of DeepSeek V3.2 in 43,188 B a token.
-_PLAIN_SPARSE = "FLASHINFER_MLA_SPARSE"
 
 
 def settings_of(question: Question, version: Version) -> Settings:
@@ -26,11 +30,14 @@ def settings_of(question: Question, version: Version) -> Settings:
     states = [c for c in distinct if isinstance(c, Recurrent)]
     attending = [c for c in caches if isinstance(c, Latent) or (isinstance(c, Attention) and c.kv_heads)]
     speculative, batched = _int(given.get("speculative"), 0), _int(given.get("max_num_batched_tokens"), 0)
-    batched = batched or batched_tokens(question.card)
+    batched = batched or batched_tokens(question, version)
     computed = given.get("computed")
     computed = computed if isinstance(computed, DType) else request.model.dtype
     conv = _dtype(given.get("mamba_cache_dtype"), computed)
-    packed = str(given.get("packed", ""))
+    packed, sparse = str(given.get("packed", "")), any(isinstance(c, Indexer) and c.store for c in distinct)
+    kernel = sparse_format(question, version) if sparse else ""
+    if kernel == "always" and not packed and (all(request.auto) or request.widths.k.name.startswith("fp8")):
+        packed = "fp8_ds_mla"
     settings = Settings(
         k=request.widths.k,
         v=request.widths.v,
@@ -45,8 +52,7 @@ def settings_of(question: Question, version: Version) -> Settings:
         retained=speculative - 1 if not given.get("drafted") and min(len(drafts(question)), speculative) > 1 else 0,
         dcp=request.layout.dcp,
         state_blocks=1 + speculative,
-        sparse=str(given.get("backend", "")).upper() != _PLAIN_SPARSE
-        and any(isinstance(c, Indexer) and c.store for c in distinct),
+        sparse=sparse and kernel != "plain",
         compressed=_compressed(question, version),
         skipped=_skipped(question, packed, states=bool(states)),
     )
@@ -89,7 +95,7 @@ def _with_states(
 ) -> Settings:
     """Blocks of states, and a block of attention layers whose page holds one."""
     align = _mode(question, version, attention=bool(attending)) == "align"
-    kernels = {state.kind: state_kernel(state, question) if version.checkpoint else (1, False) for state in states}
+    kernels = {state.kind: state_kernel(state, question, version) for state in states}
     alignment = 1
     if align:
         kept = frozenset(kind for kind, (_, keeps) in kernels.items() if keeps)
@@ -208,13 +214,17 @@ def drafts(question: Question) -> tuple[Layer, ...]:
 def assumed(question: Question, version: Version, settings: Settings) -> tuple[str, ...]:
     """What was assumed where nothing was said, in words."""
     facts = [f"blocks of {settings.block:,} tokens"]
-    batched = question.settings.get("max_num_batched_tokens") or batched_tokens(question.card)
+    batched = question.settings.get("max_num_batched_tokens") or batched_tokens(question, version)
     if question.card is None:
         facts.append(f"kernels of an H100 assumed, and {batched:,} batched tokens: --gpu names another card")
     elif question.card.capability is None:
         facts.append(f"blocks as on cards of NVIDIA assumed, since kernels for {question.card.label} are not known")
     else:
         facts.append(f"kernels of {question.card.label}, {batched:,} batched tokens")
+        if question.card.generation in BY_CUDA and "deltanet" in settings.checkpoints:
+            facts.append(
+                "CUDA 13, as vLLM's wheels have, whose gated delta kernel keeps checkpoints: Triton's does not"
+            )
     if settings.in_flight and version.batches is None:
         facts.append(f"{settings.in_flight:,} tokens in flight")
     return tuple(facts)

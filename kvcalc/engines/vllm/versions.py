@@ -13,12 +13,15 @@ class Version(NamedTuple):
 
     `exact_tokens`: the logged tokens are int(concurrency x length), before that whole blocks of a group. `batches`:
     how many batches windows hold in flight, None for as many as the scheduler runs. `close`: below which ratio the
-    commonest kind of layer sets the size of groups instead of the rarest. `checkpoint`: states keep a block more for a
-    kernel's own checkpoints. `cached`: prefix caching is on by default where there are states. `lines`: of the log.
-    `packed`: a sequence takes the sum of its groups' blocks, also where pages are packed. `every`: states may be kept
-    for every block. `prefill`: prefill context parallelism divides the context too. `chunks`: the hybrid manager is on
-    for chunked attention too: VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE is 1 by default since pull request
-    29627 of December 2025 (`envs.py`, where a comment still says the opposite).
+    commonest kind of layer sets the size of groups instead of the rarest. `checkpoints`: the kinds of states for which
+    some kernel keeps a block more for its own checkpoints (`num_prefill_checkpoint_blocks`). `cached`: prefix caching
+    is on by default where there are states. `lines`: of the log. `packed`: a sequence takes the sum of its groups'
+    blocks, also where pages are packed. `every`: states may be kept for every block. `prefill`: prefill context
+    parallelism divides the context too. `chunks`: the hybrid manager is on for chunked attention too:
+    VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE is 1 by default since pull request 29627 of December 2025
+    (`envs.py`, where a comment still says the opposite). `largest`: cards of 160 GiB and more batch twice as many
+    tokens; `small_gb10`: a GB10 as few as a small card (`arg_utils.py: get_batch_defaults`). `blackwell`: FlashInfer
+    has kernels for the sparse latents of data centres' Blackwell (10), and of others too (12).
     """
 
     name: str
@@ -26,28 +29,35 @@ class Version(NamedTuple):
     exact_tokens: bool
     batches: int | None
     close: tuple[int, int] | None
-    checkpoint: bool
+    checkpoints: frozenset[str]
     cached: bool
     lines: int
     packed: bool
     every: bool
     prefill: bool
     chunks: bool
+    largest: bool
+    small_gb10: bool
+    blackwell: tuple[int, ...]
 
 
 _90, _92 = Fraction(9, 10), Fraction(92, 100)
-VERSIONS = (
-    Version("0.11.0", _90, False, 1, None, False, False, 2, False, False, False, False),
-    Version("0.15.1", _90, False, 1, (5, 4), False, False, 2, False, True, True, True),
-    Version("0.19.1", _90, False, 1, (3, 2), False, False, 2, False, True, True, True),
-    Version("0.20.0", _92, False, 1, (3, 2), False, False, 2, False, True, True, True),
-    Version("0.20.2", _92, True, 1, (3, 2), False, False, 2, False, True, True, True),
-    Version("0.26.0", _92, True, None, (3, 2), False, True, 2, False, True, False, True),
-    Version("0.27.0", _92, True, None, (3, 2), False, True, 2, True, True, False, True),
-    Version("0.28.0", _92, True, None, (3, 2), False, True, 1, True, True, False, True),
-    Version("0.29.0", _92, True, None, (3, 2), True, True, 1, True, True, False, True),
-    Version("0.33.0", _92, True, None, (3, 2), True, True, 1, True, False, False, True),
-)
+_0_11 = Version(
+    "0.11.0", _90, exact_tokens=False, batches=1, close=None, checkpoints=frozenset(), cached=False, lines=2,
+    packed=False, every=False, prefill=False, chunks=False, largest=False, small_gb10=False, blackwell=(),
+)  # fmt: skip
+_0_15 = _0_11._replace(name="0.15.1", close=(5, 4), every=True, prefill=True, chunks=True)
+_0_19 = _0_15._replace(name="0.19.1", close=(3, 2), blackwell=(10,))
+_0_20 = _0_19._replace(name="0.20.0", utilization=_92)
+_0_20_2 = _0_20._replace(name="0.20.2", exact_tokens=True)
+_0_24 = _0_20_2._replace(name="0.24.0", blackwell=(10, 12))
+_0_26 = _0_24._replace(name="0.26.0", batches=None, cached=True, prefill=False)
+_0_27 = _0_26._replace(name="0.27.0", packed=True)
+_0_28 = _0_27._replace(name="0.28.0", lines=1, largest=True)
+_0_29 = _0_28._replace(name="0.29.0", checkpoints=frozenset({"kda"}))
+_0_32 = _0_29._replace(name="0.32.0", checkpoints=_0_29.checkpoints | {"mamba2"}, every=False)
+_0_33 = _0_32._replace(name="0.33.0", checkpoints=_0_32.checkpoints | {"deltanet"}, small_gb10=True)
+VERSIONS = (_0_11, _0_15, _0_19, _0_20, _0_20_2, _0_24, _0_26, _0_27, _0_28, _0_29, _0_32, _0_33)
 
 
 # The last version that ran a type of model (`model_executor/models/registry.py`).

@@ -5,13 +5,13 @@ edited or misread file all the same, and which of the two is meant nobody can te
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from kvcalc.errors import shown
 from kvcalc.preset.notation import expand
 from kvcalc.sources.config import families, naming
 from kvcalc.sources.config import numbers as n
-from kvcalc.sources.config.keys import refuse_unknown, suspicious
+from kvcalc.sources.config.keys import Unknown, of_other_half, suspicious
 from kvcalc.sources.config.language import Part, nested_keys
 from kvcalc.sources.config.lookup import LAYERS, SCHEMES, Config
 from kvcalc.sources.config.numbers import Fields
@@ -21,32 +21,37 @@ __all__ = ["check_architectures", "check_surroundings"]
 # Where the numbers of a preset come from, under all their names.
 _SHAPE = (("heads", n.HEADS), ("kv_heads", n.KV_HEADS), ("head_dim", n.HEAD_DIM))
 
-# Of towers, of projectors between them and the language part, and of losses (published files, and the fields of those
-# classes of transformers 5.24.0 that have a text_config). The window is one of Granite Speech's projector.
+# Keys of whole models that are no other half's by their names, and change no cache (published files, and the fields of
+# those classes of transformers 5.24.0 that have a text_config). The window is one of Granite Speech's projector.
 _HARMLESS = (
-    "select_layer", "ignore_index", "use_unified_vision_chunk", "insert_layer_id", "deepstack_layer_map",
-    "spatial_pool_stride", "spatial_target_layers", "spatial_vision_layer", "has_lora_adapter", "encoder",
-    "encoder_config", "window_size", "latent_query_num", "use_decoder_only_language_model",
-    "acoustic_tokenizer_chunk_size", "acoustic_tokenizer_encoder_config", "semantic_tokenizer_encoder_config",
-    "diffusion_head_config",
+    "select_layer", "ignore_index", "insert_layer_id", "deepstack_layer_map", "has_lora_adapter", "window_size",
+    "latent_query_num", "use_decoder_only_language_model", "use_unified_vision_chunk",
 )  # fmt: skip
+
+# Words in the names of what stands between halves, or is a whole one: nothing of a language model's own has them there.
+_BETWEEN = """
+    adapter aligner bridge connector diffusion encoder fft gen generation hop merge merger perceiver pooling proj
+    projection projector qformer resampler resolution sampling semantic spatial tower upsample downsample view wav
+    waveform
+"""
 
 
 # What is so wherever nothing else is said.
 _SWITCHES = ("is_causal", "use_mtp")
 
 
-def check_surroundings(part: Part, text: Config, shape: Fields) -> None:
-    """Refuse a key around the language part that says something else than it, or whose effect is not known."""
-    shaped = _shape(text, shape)
+def check_surroundings(part: Part, text: Config, shape: Fields) -> list[Unknown]:
+    """Refuse a key around the language part that says something else than it; those whose effect is not known."""
+    shaped, unknown = _shape(text, shape), list[Unknown]()
     for depth, data in enumerate(part.around, 1):
         here = Config(data, text.file, path=part.path[: len(part.path) - depth])
         for key, value in data.items():
             if value is not None and key not in (*nested_keys(data), *SCHEMES):
-                _check_key(here, key, text, shaped)
+                unknown += _check_key(here, key, text, shaped)
+    return unknown
 
 
-def _check_key(here: Config, key: str, text: Config, shaped: Mapping[str, object]) -> None:
+def _check_key(here: Config, key: str, text: Config, shaped: Mapping[str, object]) -> Iterator[Unknown]:
     value = here.data[key]
     # The classes of PaliGemma and Ovis 2 write the width of one model around all of them: it counts only alone.
     idle = key == "hidden_size" and any(name in text.data for name in n.WIDTH)
@@ -59,8 +64,8 @@ def _check_key(here: Config, key: str, text: Config, shaped: Mapping[str, object
             by_class = text.data.get(key) is None and own == text.defaults.get(key)
             says = f"leaves to the default of {text.model_type}" if by_class else "says"
             here.expected(f"{shown(own)}, as the language part inside {says}", key)
-    elif value and suspicious(key) and key not in _HARMLESS:
-        refuse_unknown(here, key)
+    elif value and suspicious(key) and key not in _HARMLESS and not of_other_half(key, _BETWEEN):
+        yield Unknown(here, key)
 
 
 def check_architectures(part: Part, text: Config, shape: Fields) -> None:

@@ -133,6 +133,40 @@ def _mla_or_plain(config: Config) -> Family:
     return PLAIN
 
 
+_LING_3 = Family(
+    k.as_listed(k.every(6, "layer_group_size", word="linear")),
+    {"full": ("latent",), "linear": ("kda",)},
+    n.latent_heads,
+    {"kda": h.bailing_kda, "latent": n.latent},
+    drafts.repeated("latent"),
+)
+# Names that only say how lightning attention is computed (bailing_moe_linear.py of vLLM and MLX-LM).
+_LIGHTNING_KEYS = ("linear_silu", "use_linear_silu", "linear_rope", "linear_mode", "linear_backend", "linear_scale")
+_LING_2_5 = _LING_3._replace(
+    kinds=y.ling_groups,
+    words={"full": ("latent",), "linear": ("lightning",)},
+    caches={"lightning": n.lightning, "latent": n.latent},
+    ignored=_LIGHTNING_KEYS,
+)
+
+
+def _ling_hybrid(config: Config) -> Family:
+    """Two generations have one type: Ling and Ring 2.5 keep lightning states between latents, 3 delta states.
+
+    vLLM goes by the architecture (BailingMoeV2_5ForCausalLM, BailingMoeV3ForCausalLM), and so do the published files;
+    only the third has convolutions.
+    """
+    listed = config.data.get("architectures") or config.root.get("architectures")
+    older = "BailingMoeV2_5ForCausalLM" in (listed if isinstance(listed, list) else ())
+    keys = ("short_conv_kernel_size", "linear_conv_kernel_dim", "kda_safe_gate", "no_kda_lora")
+    newer = next((key for key in keys if config.data.get(key) is not None), None)
+    if older and newer:
+        config.expected("nothing, since BailingMoeV2_5ForCausalLM has no such layers", newer)
+    if not older and newer is None and config.data.get("group_norm_size") is not None:
+        config.expected("a file that names its architecture, since two kinds of Ling have this type", "architectures")
+    return _LING_2_5 if older else _LING_3
+
+
 # Model types that lay caches out in a way of their own, or state numbers in one.
 FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     **dict.fromkeys(PLAIN_TYPES, PLAIN),
@@ -232,9 +266,10 @@ FAMILIES: dict[str, Family | Callable[[Config], Family]] = {
     "kimi_linear": Family(k.as_listed(y.numbered_from_one, beside=("linear_attn_config",)),
                           {"full": ("latent",), "linear": ("kda",)}, n.latent_heads,
                           {"kda": h.kda, "latent": n.latent}, drafts.repeated("latent")),
-    "bailing_hybrid": Family(k.as_listed(k.every(6, "layer_group_size", word="linear")),
-                             {"full": ("latent",), "linear": ("kda",)}, n.latent_heads,
-                             {"kda": h.bailing_kda, "latent": n.latent}, drafts.repeated("latent")),
+    "bailing_hybrid": _ling_hybrid,
+    **dict.fromkeys(("bailing_moe_linear", "bailing_moe_linear_v2"), Family(
+        y.ling_groups, {"full": ("full",), "linear": ("lightning",)}, caches={"lightning": n.lightning},
+        ignored=_LIGHTNING_KEYS)),
     **dict.fromkeys(("lfm2", "lfm2_moe"), _LFM),
     "lfm3": _LFM._replace(kinds=k.windowed(k.as_listed(y.lfm3_layers)),
                           words={**ATTENTION, "conv": ("shortconv",)},

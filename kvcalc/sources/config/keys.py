@@ -6,12 +6,13 @@ of the classes of transformers 5.24.0.
 """
 
 import re
-from typing import NoReturn
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, NoReturn
 
-from kvcalc.errors import shown
+from kvcalc.errors import escape, shown
 from kvcalc.sources.config.lookup import BY_HAND, SCHEMES, Config
 
-__all__ = ["check_keys", "refuse_unknown", "suspicious"]
+__all__ = ["Unknown", "of_other_half", "refuse_unknown", "suspicious", "unknown_keys"]
 
 _FRAGMENTS = re.compile(
     r"attn|attention|window|sliding|swa|chunk|kv|cache|head|layer|pattern|mamba|ssm|conv|state|latent|lora|rope_dim"
@@ -45,7 +46,8 @@ _HARMLESS_GROUPS = (
     use_qkv_bias skip_bias_add_qkv use_logn_attn use_flash_attn use_flash_attention use_attention_gate
     full_attn_mod reset_attention_mask attn_res_block_size attn_rotary_emb
     use_head_wise_attn_gate mla_use_nope
-    mla_use_output_gate full_attn_alpha_factor full_attn_beta_factor linear_attn_alpha_factor
+    mla_use_output_gate no_kda_lora gated_attention_proj_granularity_type
+    full_attn_alpha_factor full_attn_beta_factor linear_attn_alpha_factor
     linear_attn_beta_factor activation_situ_linear_beta use_full_rank_gate kda_safe_gate kda_lower_bound
     linear_lower_bound linear_allow_neg_eigval qk_norm_type rope_scaling_layers _attn_implementation attn_impl
     attn_uses_sequence_id""",
@@ -59,7 +61,7 @@ _HARMLESS_GROUPS = (
     """add_bias_linear add_final_layer_norm do_layer_norm_before _remove_final_layer_norm layer_norm_type
     apply_residual_connection_post_layernorm post_layer_norm layer_norm_elementwise_affine mamba_norm_before_gate
     mamba_rms_norm layer_rope_theta rope_local_base_freq compress_rope_theta relative_attention_num_buckets
-    relative_attention_max_distance lm_head_bias hidden_mamba_act""",
+    relative_attention_max_distance lm_head_bias lm_head rm_head hidden_mamba_act""",
     # The feed-forward part of the layers.
     """mlp_layer_types first_k_dense_replace decoder_sparse_step encoder_sparse_step interleave_moe_layer_step
     num_mem_blocks n_shared_experts num_shared_expert num_shared_experts shared_moe_mode use_shared_mlp_adapter
@@ -92,6 +94,18 @@ _HARMLESS_MAPPINGS = ("rope_parameters", "rope_scaling", "auto_map", "id2label",
                       "transformers.js_config", "init_config", "generation_config", *SCHEMES)  # fmt: skip
 
 
+# Words in the names of what images, sound and speech have, which are no matter of the language part's cache.
+_OF_OTHERS = """
+    acoustic audio clip codec crop frame frames image images img mel ocr patch patches pixel pixels siglip speaker
+    spectrogram speech talker tile tiles video videos vision visual vit vocoder voice vq
+"""
+
+
+def of_other_half(key: str, more: str = "") -> bool:
+    """A key that, by a word of its name, belongs to a model's half for images or sound. `more`: further such words."""
+    return not set(key.lower().split("_")).isdisjoint((*_OF_OTHERS.split(), *more.split()))
+
+
 def suspicious(key: str) -> bool:
     """The name `key` could change the cache as far as one can tell from it."""
     return _FRAGMENTS.search(key) is not None and not _harmless(key)
@@ -101,33 +115,53 @@ def _harmless(key: str) -> bool:
     return key in _HARMLESS or _HARMLESS_NAMES.fullmatch(key.lower()) is not None
 
 
-def refuse_unknown(config: Config, key: str) -> NoReturn:
-    hint = f"if {shown(key)} does not change the cache, take it out of a copy of the file; otherwise {BY_HAND}"
-    config.expected("a key whose effect on the cache is known", key, hint=hint)
+class Unknown(NamedTuple):
+    """A key whose effect on the cache is not known, and the mapping that has it."""
+
+    config: Config
+    key: str
+
+    @property
+    def path(self) -> str:
+        return ".".join((*self.config.path, self.key))
 
 
-def check_keys(config: Config) -> None:
-    """Refuse a configuration with a key that could change the cache and that nothing has asked for.
+_MOST_LISTED = 6
 
-    Those of the mappings around the language part are looked at in `around`.
+
+def refuse_unknown(found: Sequence[Unknown]) -> NoReturn:
+    """Refuse all such keys at once, so that who takes them out of a copy is not sent from one to the next."""
+    (config, key), others = found[0], [escape(each.path)[:60] for each in found[1:]]
+    more = f" and {len(others) - _MOST_LISTED} more" if len(others) > _MOST_LISTED else ""
+    listed = ", ".join(others[:_MOST_LISTED]) + more
+    what = f"{shown(key)} and {listed} do" if others else f"{shown(key)} does"
+    them = "them" if others else "it"
+    hint = f"if {what} not change the cache, take {them} out of a copy of the file; otherwise {BY_HAND}"
+    also = f", and so of {listed}" if others else ""
+    config.expected(f"a key whose effect on the cache is known{also}", key, hint=hint)
+
+
+def unknown_keys(config: Config, *, known: bool) -> Iterator[Unknown]:
+    """The keys of a configuration that could change the cache and that nothing has asked for.
+
+    Those of the mappings around the language part are looked at in `around`. `known`: so is the type, whose class says
+    what a half for images or sound has beside it.
     """
     for key, value in config.data.items():
-        if not value or key in config.understood:
+        if not value or key in config.understood or (known and of_other_half(key)):
             continue
         if not suspicious(key):
-            _check_mapping(config, key)
+            yield from _in_mapping(config, key)
         elif not (value == -1 and "window" in key) and config.defaults.get(key) != value:  # -1 is no window
-            refuse_unknown(config, key)
+            yield Unknown(config, key)
     for child in config.children.values():
-        check_keys(child)
+        yield from unknown_keys(child, known=known)
 
 
-def _check_mapping(config: Config, key: str) -> None:
-    """Refuse such a key one level down, in a mapping that nothing has looked into."""
+def _in_mapping(config: Config, key: str) -> Iterator[Unknown]:
+    """Such keys one level down, in a mapping that nothing has looked into."""
     value = config.data[key]
     if not isinstance(value, dict) or key in _HARMLESS_MAPPINGS or _harmless(key):
         return
     inner = Config(value, config.file, path=(*config.path, key))
-    for name, each in value.items():
-        if each and suspicious(str(name)):
-            refuse_unknown(inner, name)
+    yield from (Unknown(inner, str(name)) for name, each in value.items() if each and suspicious(str(name)))

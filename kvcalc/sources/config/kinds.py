@@ -11,6 +11,7 @@ from kvcalc.errors import shown
 from kvcalc.sources.config.lookup import LAYERS, MOST_FILE_LAYERS, Config
 
 __all__ = [
+    "PATTERNS",
     "SPELLINGS",
     "WINDOWS",
     "Kinds",
@@ -56,6 +57,10 @@ SPELLINGS = {
 
 # The first window stated is the one; a window of null, 0 or -1 is none (Grok-2 ships -1).
 WINDOWS = ("sliding_window", "sliding_window_size", "attention_window_size", "window_size")
+
+
+# Keys that lay windows out in some layers.
+PATTERNS = ("sliding_window_pattern", "_sliding_window_pattern", "max_window_layers", "global_attn_every_n_layers")
 
 
 def all_of(word: str, *counts: str) -> Kinds:

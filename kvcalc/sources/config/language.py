@@ -1,11 +1,10 @@
 """The language part of a configuration: where it stands, and of which type it is."""
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from kvcalc.errors import shown
-from kvcalc.sources.config import naming
+from kvcalc.sources.config import families, naming
 from kvcalc.sources.config.defaults import class_defaults, nulls
 from kvcalc.sources.config.lookup import LAYERS, Config
 
@@ -14,9 +13,8 @@ __all__ = ["Part", "language_config", "language_part", "nested_keys"]
 # Where the language part of a model stands: vision and speech models wrap it (InternVL, VILA, DeepSeek-VL2, Omni).
 _NESTED = ("text_config", "llm_config", "llm_cfg", "language_config", "thinker_config")
 # What else sounds as if it described one; an encoder of text is a tower.
-_LIKE = re.compile(
-    r"(?!.*encoder)(\w+_)?(text|language|llm|lm|decoder)_(\w+_)?(config|cfg)|llm|language_model|text_model"
-)
+_LIKE = frozenset(("text", "language", "llm", "lm", "decoder"))
+_LIKE_WHOLE = ("llm", "language_model", "text_model")
 _MOST_NESTED = 4
 _LONGEST_NAME = 60
 
@@ -59,10 +57,16 @@ def language_part(config: Mapping[str, object], file: str) -> Part:
             break
         first, inner = next(iter(nested.items()))
         for key, value in part.data.items():
-            if isinstance(value, dict) and value not in ({}, inner) and (key in nested or _LIKE.fullmatch(key)):
+            if isinstance(value, dict) and value not in ({}, inner) and (key in nested or _sounds_like_one(key)):
                 here.refuse(f"expected one configuration of a language model, and {first} is another", key)
         part = Part(inner, (*part.path, first), (part.data, *part.around))
     return part
+
+
+def _sounds_like_one(key: str) -> bool:
+    *words, last = key.split("_")
+    described = last in ("config", "cfg") and not _LIKE.isdisjoint(words)
+    return key in _LIKE_WHOLE or (described and "encoder" not in key)
 
 
 def nested_keys(data: Mapping[str, object]) -> tuple[str, ...]:
@@ -76,7 +80,7 @@ def _model_type(part: Part, outer: Config) -> str:
     for architecture in (name for data in (part.data, *part.around) for name in _architectures(data)):
         if naming.only_encodes(architecture):
             here.refuse(f"expected a model with a decoder, got {shown(architecture)}: it only encodes", "architectures")
-    found = next((found for data in (part.data, *part.around) if (found := _called(data, outer))), None)
+    found = _own_type(part, outer) or next((found for data in part.around if (found := _called(data, outer))), None)
     if found is None or not found.isprintable() or len(found) > _LONGEST_NAME:
         _refuse_quantisation(outer)
         outer.expected("the name of a model type", "model_type")
@@ -85,6 +89,15 @@ def _model_type(part: Part, outer: Config) -> str:
         text = f"expected a model type whose cache can be described, got {shown(found)}: {reason}"
         here.refuse(text, "model_type")
     return found
+
+
+def _own_type(part: Part, outer: Config) -> str | None:
+    """What the part calls itself: its type, or inside another part its architecture, as published files have it."""
+    called = _called(part.data, outer)
+    if called is not None or not part.around:
+        return called
+    named = (naming.named_by(name, families.FAMILIES) for name in _architectures(part.data))
+    return next((found for found in named if found), None)
 
 
 def _check_layers(part: Part, file: str) -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "griffin_layers",
     "inkling_layers",
     "lfm3_layers",
+    "ling_groups",
     "local_and_global",
     "m3_layers",
     "mimo_layers",
@@ -277,3 +278,19 @@ def zamba2_layers(config: Config) -> list[str]:
     return as_listed(indices, "layers_block_type", "layer_types", spellings=spellings, beside=("hybrid_layer_ids",))(
         config
     )
+
+
+def ling_groups(config: Config) -> list[str]:
+    """Ling and Ring with lightning attention: the last layer of each group is full, the others linear.
+
+    Layers behind the last whole group are full in the remote code and in MLX-LM, and linear in vLLM: a file that has
+    some is refused.
+    """
+    if config.data.get("layer_group_size") is None:
+        config.expected("the number of layers of a group", "layer_group_size")
+    size, count = config.number("layer_group_size"), config.layers()
+    if count % size:
+        config.expected(
+            f"a divisor of the {count} layers, since engines differ about those of no group", "layer_group_size"
+        )
+    return ["linear" if (i + 1) % size else "full" for i in range(count)]

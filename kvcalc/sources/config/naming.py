@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 __all__ = ["PLAIN_TYPES", "named_by", "only_encodes", "refusal", "resolved"]
 
@@ -16,7 +17,8 @@ sarvam_moe seed_oss solar_open stablelm
 """
 # The same of remote code, as published files show.
 _PLAIN_REMOTE = """
-Yi aquila arctic baichuan deepseek internlm internlm2 minicpm molmo orion phi-msft qwen qwen3_asr_text xverse
+Yi aquila arctic bailing_moe bailing_moe_v2 baichuan deepseek
+internlm internlm2 minicpm molmo orion phi-msft qwen qwen3_asr_text xverse
 """
 PLAIN_TYPES = (*_PLAIN.split(), *_PLAIN_REMOTE.split())
 
@@ -54,8 +56,30 @@ _ENCODERS = re.compile(
     r"(Model|For\w+)"
 )
 
-# Types of whole models that carry their language part flat, or leave its type out: the type of that part.
+# What an architecture is made for, behind the name of its model: the first such word, and all behind it.
+_TASK = re.compile(r"(?:For[A-Z]\w*+|LMHeadModel|Model)$")
+_LONGEST_NAME = 200  # of an architecture; the longest of transformers has some 60 characters
+
+# Types of whole models that carry their language part flat, or leave its type out: the type of that part. Those of
+# transformers 5.24.0 by `sub_configs_defaults` of their classes, the others by their remote code.
 _LANGUAGE_TYPES = {
+    **dict.fromkeys(("deepseek_vl", "deepseek_vl_hybrid", "janus", "llava_next_video", "multi_modality",
+                     "perception_lm"), "llama"),
+    **dict.fromkeys(("audioflamingo3", "internvl", "musicflamingo", "ovis2", "vibevoice", "vibevoice_asr",
+                     "video_llama_3"), "qwen2"),
+    **dict.fromkeys(("minicpm_ocr", "minicpmv4_6", "minicpmv4_7"), "qwen3_5_text"),
+    **dict.fromkeys(("aya_vision", "cohere2_vision"), "cohere2"),
+    **dict.fromkeys(("granite_speech", "granite_speech_plus"), "granite"),
+    **dict.fromkeys(("blip-2", "instructblip", "instructblipvideo"), "opt"),
+    **dict.fromkeys(("glm46v", "glmga"), "glm4v_text"),
+    "apertus1p5": "apertus1p5_text", "cohere_compass": "cohere_compass_text", "cosmos3_edge": "cosmos3_edge_text",
+    "cosmos3_omni": "qwen3_vl_text", "deepseek_ocr2": "deepseek_ocr2_text", "deepseek_vl_v2": "deepseek_v2",
+    "emu3": "emu3_text_model", "gemma4_unified": "gemma4_unified_text", "glm_image": "glm_image_text",
+    "glm_ocr": "glm_ocr_text", "granite_docling": "granite_docling_text", "hunyuan_vl": "hunyuan_vl_text",
+    "hy_v4_vl": "hy_v4_vl_text", "hyperclovax_vision_v2": "hyperclovax", "inkling_mm_model": "inkling_text",
+    "jev": "qwen3_5_text", "lfm3_vl": "lfm3", "minimax_m3_vl": "minimax_m3_vl_text",
+    "mistral_large4": "mistral_large4_text", "nemotron_h_omni": "nemotron_h", "paddleocr_vl": "paddleocr_vl_text",
+    "qianfan_ocr": "qwen3", "shieldgemma2": "gemma3_text",
     "aria": "aria_text", "exaone4_5": "exaone4_5_text", "gemma3": "gemma3_text", "gemma3n": "gemma3n_text",
     "gemma4": "gemma4_text", "glm4v": "glm4v_text", "glm4v_moe": "glm4v_moe_text", "idefics2": "mistral",
     "idefics3": "llama", "inkling": "inkling_text", "kimi_k25": "kimi_k2", "kimi_k3": "kimi_linear",
@@ -90,14 +114,22 @@ def resolved(model_type: str | None, architecture: str | None) -> str | None:
 
 def only_encodes(architecture: str) -> bool:
     """The architecture has an encoder and nothing that keeps a cache."""
-    return _ENCODERS.fullmatch(architecture) is not None
+    return len(architecture) <= _LONGEST_NAME and _ENCODERS.fullmatch(architecture) is not None
 
 
 def named_by(architecture: str, types: Iterable[str]) -> str | None:
     """The one of `types` that an architecture is named after: DeepseekV32ForCausalLM is of deepseek_v32."""
-    stem = _squeezed(re.sub(r"(For[A-Z]\w*|LMHeadModel|Model)$", "", architecture))
-    found = next((each for each in (*_LANGUAGE_TYPES, *types) if _squeezed(each) == stem), None)
+    if len(architecture) > _LONGEST_NAME:
+        return None
+    stem = _squeezed(_TASK.sub("", architecture))
+    found = _by_stem(tuple(types)).get(stem)
     return _LANGUAGE_TYPES.get(found, found) if found is not None else None
+
+
+@lru_cache(1)
+def _by_stem(types: tuple[str, ...]) -> dict[str, str]:
+    """All types by their names without separators, of equal ones the first."""
+    return {_squeezed(each): each for each in reversed((*_LANGUAGE_TYPES, *types))}
 
 
 def _squeezed(name: str) -> str:

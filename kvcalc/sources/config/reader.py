@@ -4,7 +4,9 @@ Pure: mappings in, a mapping out. The file's name serves messages, the preset's 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple, NoReturn
 
 from kvcalc.errors import KvcalcError, escape, shown
 from kvcalc.preset.fields import is_integer
@@ -12,15 +14,16 @@ from kvcalc.preset.mapping import model_from_preset
 from kvcalc.preset.notation import expand
 from kvcalc.sources.config import around, families, keys, quantised
 from kvcalc.sources.config import numbers as n
+from kvcalc.sources.config.counts import check_counts
 from kvcalc.sources.config.dimensions import weight_facts
-from kvcalc.sources.config.kinds import WINDOWS
+from kvcalc.sources.config.kinds import PATTERNS, WINDOWS
 from kvcalc.sources.config.language import Part, language_config
 from kvcalc.sources.config.layout import Family, described
 from kvcalc.sources.config.lookup import BY_HAND, LAYERS, Config
 from kvcalc.sources.config.numbers import Fields
 from kvcalc.sources.config.parameters import parameter_count
 
-__all__ = ["ASSUMED", "preset_from_config"]
+__all__ = ["ASSUMED", "ConfigRead", "preset_from_config", "read_config"]
 
 _DTYPES = {
     "float32": "fp32", "float": "fp32", "fp32": "fp32", "float16": "fp16", "half": "fp16", "fp16": "fp16",
@@ -37,6 +40,13 @@ _MOST_CHOSEN = 1 << 20  # tokens, or heads that score them: far above any real m
 _UNLIMITED = ("bamba", "falcon", "falcon_h1", "nemotron_h")
 
 
+class ConfigRead(NamedTuple):
+    """The preset that a configuration describes, and what in it is no more than likely, in one line for warnings."""
+
+    preset: dict[str, object]
+    doubt: str | None = None
+
+
 def preset_from_config(
     config: Mapping[str, object],
     *,
@@ -44,6 +54,17 @@ def preset_from_config(
     quantization: Mapping[str, object] | None = None,
     assume_dense: bool = False,
 ) -> dict[str, object]:
+    """The preset alone."""
+    return read_config(config, file=file, quantization=quantization, assume_dense=assume_dense).preset
+
+
+def read_config(
+    config: Mapping[str, object],
+    *,
+    file: str,
+    quantization: Mapping[str, object] | None = None,
+    assume_dense: bool = False,
+) -> ConfigRead:
     """The preset that a model's configuration describes.
 
     `quantization` is the content of hf_quant_config.json, where one lies beside the file. `assume_dense` accepts a type
@@ -54,7 +75,9 @@ def preset_from_config(
     family = families.family_of(text, model_type)
     notes: list[str] = []
     if family is None:
-        family = _assumed(text, model_type, assume_dense=assume_dense)
+        if not assume_dense:
+            _refuse_type(part, text, model_type, lambda: preset_from_config(config, file=file, assume_dense=True))
+        family = _plain(text)
         notes.append(f"The model type {model_type} is not known: read as if every layer kept full keys and values.")
     shape = described(text, family)
     notes += _filled(text, shape)
@@ -62,8 +85,9 @@ def preset_from_config(
     preset: Fields = {**_identity(config, file, model_type), "model_type": model_type}
     preset |= {"source": escape(file), "confidence": "config file read"}
     preset |= _dtypes(part, text, quantised.schemes(part, file, quantization), shape, notes)
-    keys.check_keys(text)
-    around.check_surroundings(part, text, shape)
+    known = text.model_type in families.FAMILIES
+    unknown = [*keys.unknown_keys(text, known=known), *around.check_surroundings(part, text, shape)]
+    check_counts(text)
     around.check_architectures(part, text, shape)
     if notes:
         preset["note"] = " ".join(notes)
@@ -75,17 +99,44 @@ def preset_from_config(
     _, problems = model_from_preset({**preset}, file)
     if problems:  # numbers that are each possible, and do not go together
         raise KvcalcError(str(problems[0]._replace(file=escape(file))), BY_HAND)
-    return preset
+    if unknown:  # last: who takes them out of a copy has nothing else to correct in it
+        keys.refuse_unknown(unknown)
+    return ConfigRead(preset, _doubt(text, shape))
 
 
-def _assumed(text: Config, model_type: str, *, assume_dense: bool) -> Family:
-    """The plain family for a type that is not known, if the user asks for it and the file is plainly of that shape."""
-    if not assume_dense:
+def _doubt(text: Config, shape: Fields) -> str | None:
+    """A window that no key of the file speaks of: the class has one, and copies of a model may leave out that it has
+    none, as those of EXAONE 4.0 1.2B do.
+    """
+    stated = [*WINDOWS, "layer_types", "use_sliding_window", text.laid_by or "", *PATTERNS]
+    size = next((value for key, value in text.filled.items() if key in WINDOWS and value), None)
+    if size is None or any(text.data.get(key) is not None for key in stated) or "sliding" not in str(shape["layers"]):
+        return None
+    return (
+        f"no key of the file speaks of windows: those of {size} tokens are the default of {text.model_type}, "
+        'and a model without any says "sliding_window": null'
+    )
+
+
+def _refuse_type(part: Part, text: Config, model_type: str, dense: Callable[[], object]) -> NoReturn:
+    """Refuse a type that is not known. `dense` reads the file as a plain decoder's: that it is a way out only where
+    it succeeds.
+    """
+    hint = BY_HAND
+    with suppress(KvcalcError):
+        dense()
         from shlex import quote  # only on the way to an error
 
         own = "" if text.file[:1] == "<" else f" (`kvcalc preset {quote(text.file)} --assume-dense > my-model.yaml`)"
         hint = f"if every layer keeps full keys and values, --assume-dense{own}; otherwise {BY_HAND}"
+    if "model_type" in part.data or not part.around:
         text.refuse(f"expected a known model type, got {shown(model_type)}", "model_type", hint=hint)
+    what = f"expected the type of the language part, since {shown(model_type)} around it implies none; got nothing"
+    text.refuse(what, "model_type", hint=hint)
+
+
+def _plain(text: Config) -> Family:
+    """The plain family for a type that is not known, if the file is plainly of that shape."""
     for keys_of in (n.WIDTH, LAYERS, n.HEADS):
         text.number(*keys_of)
     return families.PLAIN
@@ -134,7 +185,7 @@ def _identity(root: Mapping[str, object], file: str, model_type: str) -> Fields:
     if isinstance(stated, str) and re.fullmatch(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", stated, re.ASCII):
         return {"name": stated.split("/")[1], "id": stated}
     parts = [each for each in re.split(r"[/\\]", file) if each not in ("", ".", "..")]
-    if len(parts) > 1 and parts[-1] == "config.json":
+    if len(parts) > 1 and parts[-1] in ("config.json", "params.json"):
         parts.pop()
     name = parts[-1].removesuffix(".json") if parts else ""
     name = " ".join("".join(c if c.isprintable() else " " for c in name).split())
@@ -147,6 +198,8 @@ def _dtypes(part: Part, text: Config, schemes: Sequence[Config], shape: Fields, 
     if dtype is None:
         dtype = _OLD.get(text.model_type, "bf16")
         notes.append(ASSUMED.format(dtype))
+    if dtype == "fp32":
+        notes.append("Stored in fp32: engines that serve compute and cache in 16 bits, which --engine NAME counts.")
     fields: Fields = {"dtype": dtype}
     stored = quantised.weights(schemes)
     # DeepSeek V4: the experts, 98 % of the weights, are fp4 beside a scheme that says fp8 for the rest. ModelOpt's

@@ -1,0 +1,161 @@
+"""The document of the default verb: the size of a cache, what fits, and what an engine reserves."""
+
+from typing import Literal, NotRequired, TypedDict
+
+from kvcalc.core.fitting import Binding
+from kvcalc.views.types.model import Document, KvSizes, ModelFacts
+
+__all__ = [
+    "OPEN", "EngineCapacity", "EngineDifference", "EngineLayer", "EngineNotes", "EngineSizes", "EngineTotals",
+    "FitValues", "SizeDocument", "SizeRequest", "SumTerm", "TextbookSize",
+]  # fmt: skip
+
+
+class SizeRequest(TypedDict):
+    """Every input and default in force."""
+
+    context: int
+    batch: int
+    k_dtype: str
+    v_dtype: str
+    state_dtype: str | None
+    kv_heads: int | Literal["all"] | None  # only where they were asked for in place of the model's
+    encoder_tokens: int | None
+    tp: int
+    pp: int
+    dp: int
+    dcp: int
+    gpus: int
+    vram_bytes: int | None  # of one GPU
+    utilization: float | None
+    weights: str | int | None  # a format, or bytes of the whole model
+    overhead_bytes: int | None  # on each GPU
+    gpu: str | None
+    memory_source: str | None  # where that card's memory was read; `given` with --vram
+    kv_memory_bytes: int | None  # of one GPU
+    engine: str | None
+    engine_version: str | None
+    block_size: int | None  # tokens of the engine's block or page
+
+
+class TextbookSize(TypedDict):
+    """2 x batch x heads x layers x context x d_k x bytes per element, with every query head cached."""
+
+    bytes_per_token: int
+    bytes_per_sequence: int
+    bytes_total: int
+    formula: str
+
+
+class FitValues(TypedDict):
+    """What fits into a budget. What a GPU's memory goes to is null where the budget is one for the cache alone."""
+
+    vram_bytes_per_gpu: int | None
+    memory_source: str | None
+    gpus: int | None
+    utilization: float | None
+    weights_bytes_per_gpu: int | None
+    overhead_bytes_per_gpu: int | None
+    kv_budget_bytes_per_gpu: int  # below zero where weights and overhead take more than there is
+    kv_bytes_per_gpu: int  # on the fullest, of what was asked
+    max_batch: int | None  # sequences of the asked context; null: without a limit, as the next two
+    max_context: int | None  # at the asked batch
+    capacity_tokens: int | None
+    fits: bool
+    binding: Binding  # what stops one more sequence
+    context_binding: Binding  # what stops one more token
+    gpus_for_weights: int | None  # the fewest that hold the weights
+
+
+class EngineTotals(TypedDict):
+    """What an engine reserves for the asked batch and context."""
+
+    name: str
+    version: str  # whose rules hold
+    reserved_bytes_total: int
+    reserved_bytes_per_gpu: int  # on the fullest
+    exact_bytes_total: int
+
+
+class EngineDifference(TypedDict):
+    """What one rule of an engine adds to the exact size, or takes off."""
+
+    why: str
+    bytes: int
+    source: str
+
+
+class EngineLayer(TypedDict):
+    """Equal caches of one stage, for the sequences of the fullest replica. Open: its bytes part by part."""
+
+    name: str
+    count: int
+    stage: int
+    exact_bytes: int
+    reserved_bytes: int
+
+
+class EngineNotes(TypedDict):
+    """How an engine comes to its totals."""
+
+    differences: list[EngineDifference]
+    layers: list[EngineLayer]
+    notes: list[str]
+    log_lines: list[str]  # in which it would say so
+
+
+class EngineCapacity(TypedDict, total=False):
+    """What an engine with a pool counts in a budget, as it would log it."""
+
+    capacity_tokens: int
+    capacity_tokens_low: int | None  # where the budget is an estimate
+    capacity_tokens_high: int | None
+    max_concurrency: float | None  # sequences of the asked context
+    log_lines: list[str]
+
+
+class EngineSizes(EngineTotals, EngineNotes):
+    """What an engine reserves. Open: settings, counts and parts that only some engines have."""
+
+    block_size: NotRequired[int]
+    bytes_per_block: NotRequired[int]
+    blocks_per_sequence: NotRequired[int]
+    num_blocks: NotRequired[int]
+    capacity_tokens: NotRequired[int]
+    capacity_tokens_low: NotRequired[int | None]
+    capacity_tokens_high: NotRequired[int | None]
+    max_concurrency: NotRequired[float | None]
+    swa_tokens: NotRequired[int]  # of the pool for windows
+    state_slots: NotRequired[int | None]
+    cells: NotRequired[int | None]  # llama.cpp's, of one token each
+    streams: NotRequired[int | None]  # llama.cpp's, of cells
+    k_bytes: NotRequired[int]  # on the fullest replica, as the next two
+    v_bytes: NotRequired[int]
+    state_bytes: NotRequired[int]
+    held_bytes_total: NotRequired[int]  # live storage; windows of transformers are views of more
+
+
+# Of what type the keys are that an engine adds to these.
+OPEN: dict[type, object] = {EngineSizes: int | str | bool | None, EngineLayer: int}
+
+
+class SumTerm(TypedDict):
+    """One line of --explain."""
+
+    name: str
+    sum: str
+    bytes: int
+    source: str
+
+
+class SizeDocument(Document):
+    """The answer of `kvcalc MODEL`."""
+
+    schema: Literal["kvcalc.size/1"]
+    model: ModelFacts
+    request: SizeRequest
+    kv: KvSizes
+    textbook: TextbookSize | None  # null without attention
+    fit: FitValues | None  # null without a budget
+    engine: EngineSizes | None  # null without --engine
+    explain: NotRequired[list[SumTerm]]
