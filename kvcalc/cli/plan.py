@@ -91,7 +91,7 @@ class OrderWords(Words):
     """Which rows are shown first."""
 
     sort: Annotated[_Text, option("--sort", metavar="rank|price", panel=_OUTPUT,
-        help="rank: fewest GPUs, then headroom, then simplicity. price: by your own GPU file.")] = None  # fmt: skip
+        help="rank: fewest GPUs, then simplicity, then headroom. price: by your own GPU file.")] = None  # fmt: skip
     top: Annotated[_Text, option("--top", metavar="N", panel=_OUTPUT,
         help="Rows of the table. Default: 10.")] = None  # fmt: skip
 

@@ -41,7 +41,7 @@ class Flag(NamedTuple):
     `parse` takes the word and the flag's name, which stands in errors. `env` are variables that mean the same. `bare`
     is what a flag sets that may stand without its word. `several`: all words up to the next flag are its own, and
     `parse` takes them with spaces between. `fields`: the word is a JSON object, whose fields may stand one by one:
-    `--name.field value`.
+    `--name.field value`. `apart`: the cache does not depend on it, so that it may be left open, and is None then.
     """
 
     key: str
@@ -52,6 +52,7 @@ class Flag(NamedTuple):
     bare: object = None
     several: bool = False
     fields: bool = False
+    apart: bool = False
 
 
 def word(text: str, what: str) -> str:  # noqa: ARG001 - the signature of every parser of flags
@@ -208,6 +209,8 @@ _YES, _NO = ("1", "on", "true", "yes", "enabled"), ("0", "off", "false", "no", "
 def _value(flag: Flag, name: str, text: str) -> object:
     """What a flag sets: a switch written with a value (`--no-x=false`, `LLAMA_ARG_X=1`) holds if that says yes."""
     unknown = left_open(text) if flag.key not in MODEL_KEYS else None
+    if unknown is not None and flag.apart:
+        return None
     if unknown is not None:
         raise no_value(name, unknown)
     if flag.parse is not None:

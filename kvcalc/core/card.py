@@ -80,6 +80,11 @@ class Card(NamedTuple):
     shares: Shares = Shares()
 
     @property
+    def unified(self) -> bool:
+        """Whether the memory is the host's too: shares of it, and chips of which a machine has one."""
+        return self.memory_source == "unified-share" or self.name.startswith(("gb10", "jetson"))
+
+    @property
     def generation(self) -> int | None:
         """8 for Ampere and Ada, 9 for Hopper, 10 for Blackwell in data centres, 12 for other Blackwell."""
         return None if self.capability is None else self.capability[0]

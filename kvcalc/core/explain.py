@@ -6,9 +6,10 @@ from kvcalc.core.dtypes import DType
 from kvcalc.core.fitting import Fit
 from kvcalc.core.formula import Widths, attention_tokens, recurrent_state, size
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, RecurrentKind, Shared
+from kvcalc.core.overheads import Overhead
 from kvcalc.core.sharding import fullest_stage, rank_tokens
 from kvcalc.core.sizing import Size
-from kvcalc.core.units import many
+from kvcalc.core.units import ceil_div, format_bytes, many
 
 __all__ = ["Term", "cache_name", "terms"]
 
@@ -248,13 +249,31 @@ def _whole_on_ranks(cache: Cache) -> bool:
             assert_never(cache)
 
 
+def _overhead_name(line: Overhead) -> str:
+    """What a line of the memory is called, with its range."""
+    where = "" if line.inside else ", outside of the share"
+    low, likely, high = line.size
+    between = "" if low == likely == high else f", {format_bytes(low)} to {format_bytes(high)}"
+    return f"{line.name}{where}{between}"
+
+
+def _overhead_rule(line: Overhead) -> str:
+    """How it is found, and what would give memory back."""
+    return f"{line.rule}; {line.saving}" if line.saving else line.rule
+
+
 def _room(fit: Fit, sized: Size) -> list[Term]:
     room, request = fit.memory, sized.request
     layout, each = request.layout, sized.rank_bytes(request.context)
     found = []
     if room.vram is not None and room.weights is not None:
         sum_ = f"ceil({room.whole_weights:,} B / (tp {layout.tp} x pp {layout.pp}))"
+        if room.weights != ceil_div(room.whole_weights or 0, layout.tp * layout.pp):
+            sum_ = f"the parts of the fullest rank at tp {layout.tp} x pp {layout.pp}, some whole on each"
         found.append(Term("weights per GPU", sum_, room.weights, room.weights_source or ""))
+        found += [
+            Term(_overhead_name(line), _overhead_rule(line), line.size.likely, line.source) for line in room.overheads
+        ]
         beside = f"{room.weights:,} weights - {room.overhead:,} overhead"
         sum_, rule = f"floor({room.vram:,} x {room.utilization}) - {beside}", "VRAM x utilization - weights - overhead"
         if room.of_free:

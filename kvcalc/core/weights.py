@@ -25,6 +25,7 @@ __all__ = [
     "WeightRange",
     "Weights",
     "dtype_of",
+    "fullest_rank",
     "loaded_as_fp8",
     "parse",
     "rank_weights",
@@ -183,6 +184,39 @@ def _scaled(found: RankWeights, measured: int, counted: int) -> RankWeights:
     return RankWeights(stages, "measured, divided as the parts are", estimated=False, roles=roles)
 
 
+# Published numbers of parameters are rounded to some four digits: what is nearer is no difference.
+_ROUNDED = 1000
+
+
+def fullest_rank(
+    model: Model,
+    weights: Weights,
+    whole: WeightBytes,
+    *,
+    tp: int = 1,
+    pp: int = 1,
+    ep: int | None = None,
+    loaded: DType | None = None,
+) -> WeightRange:
+    """Bytes on the GPU that holds most of the `whole`.
+
+    Of a size or a plain type that is asked for, an even share; a packed type has a range up to what its parts come to,
+    since tables and more may stay in 16 bits. Of a published model the parts, or an even share where they come to the
+    same up to rounding. Raises KvcalcError where neither a size nor a number of parameters is known.
+    """
+    even = ceil_div(whole.bytes, tp * pp)
+    evenly = WeightRange(even, even, even)
+    if weights == "none" or isinstance(weights, int):
+        return evenly
+    parts = rank_weights(model, weights, tp=tp, pp=pp, ep=ep, loaded=loaded).fullest
+    if isinstance(weights, DType) or loaded is not None:
+        plain = loaded if loaded is not None else weights
+        packed = isinstance(plain, DType) and plain.block_bytes < 2 * plain.block
+        return WeightRange(min(even, parts.low), even, max(even, parts.high)) if packed else evenly
+    rounded = parts.low == parts.high and abs(parts.likely - even) * _ROUNDED <= even
+    return evenly if rounded else parts
+
+
 class _Whole(NamedTuple):
     bytes: WeightRange
     parameters: int
@@ -245,7 +279,13 @@ class _Stored:
 
     def ranks(self, tp: int, pp: int, ep: int) -> RankWeights:
         """What one GPU of each stage holds."""
-        stages = [self._stage(parts, tp, ep) for parts in self._by_stage(pp)]
+        made: dict[tuple[tuple[Part, int], ...], list[Counter[Role]]] = {}
+        stages = []
+        for parts in self._by_stage(pp):
+            key = tuple(parts.items())
+            if key not in made:
+                made[key] = self._stage(parts, tp, ep)
+            stages.append(made[key])
         ranges = tuple(self._range([sum(sizes.values()) for sizes in kinds]) for kinds in stages)
         fullest = max(range(pp), key=lambda stage: ranges[stage].likely)
         estimated = any(one.low != one.high for one in ranges)

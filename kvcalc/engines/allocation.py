@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-__all__ = ["Allocation", "Capacity", "Charge", "Rule", "Step", "rank_bytes"]
+from kvcalc.core.overheads import Estimate
+
+__all__ = ["Allocation", "Capacity", "Charge", "Device", "Rule", "Step", "rank_bytes"]
 
 
 class Rule(NamedTuple):
@@ -120,3 +122,28 @@ def rank_bytes(allocation: Allocation) -> int:
     for charge in allocation.charges:
         stages[charge.stage] += charge.bytes // charge.ranks
     return max(stages.values(), default=0)
+
+
+class Device(NamedTuple):
+    """What one device, or the host, holds in bytes.
+
+    Attributes:
+        name: `device 0`, or `host`.
+        layers: Layers, the output counted as one more where it lies.
+        weights: Bytes of weights.
+        cache: Bytes of caches and states.
+        compute: The buffer of a micro-batch.
+        output: The buffer of the logits.
+    """
+
+    name: str
+    layers: int
+    weights: int
+    cache: int
+    compute: Estimate
+    output: int = 0
+
+    @property
+    def likely(self) -> int:
+        """All of it, as counted with."""
+        return self.weights + self.cache + self.compute.likely + self.output

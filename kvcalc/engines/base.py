@@ -15,10 +15,11 @@ from kvcalc.core.card import Capability, Card
 from kvcalc.core.explain import cache_name
 from kvcalc.core.fitting import Allocator
 from kvcalc.core.model import Cache, Model
+from kvcalc.core.overheads import Overhead, total
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Placement
 from kvcalc.core.units import Fraction
-from kvcalc.engines.allocation import Allocation, Rule, rank_bytes
+from kvcalc.engines.allocation import Allocation, Device, Rule, rank_bytes
 from kvcalc.engines.options import EngineOptions, model_flag
 from kvcalc.errors import KvcalcError
 
@@ -114,6 +115,11 @@ def whole(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - one sign
     return Fraction(1, 1)
 
 
+def nothing_beside(question: Question, vram: int) -> tuple[Overhead, ...]:  # noqa: ARG001 - one signature for all
+    """Nothing is known beside weights and cache."""
+    return ()
+
+
 def as_published(program: str, read: FlagValues, model: Model) -> str | None:  # noqa: ARG001 - one signature for all
     """The weights are those of the published checkpoint."""
     return None
@@ -142,8 +148,8 @@ class Engine(NamedTuple):
         model_of: The model that a command names, in the engine's words; None where it names none.
         most_sequences: What one instance can hold at once; None where nothing but memory limits it.
         utilization: The fraction of a GPU's memory that it uses by default, given the question and its bytes.
-        overhead: The least and the most bytes on each GPU beside weights and cache, where nobody has measured them: an
-            estimate, which gives a range.
+        memory: What it takes on one GPU of so many bytes beside weights and cache, term by term, whatever layer is
+            placed where.
         packed: KV formats of this engine alone, with the plain format whose elements they have. The name becomes the
             setting `packed`.
         named: Turns the engine's own name of a model, given the presets' names, into whatever MODEL may be.
@@ -154,8 +160,10 @@ class Engine(NamedTuple):
         block: The setting that says how many tokens a block has; None where no block size can be chosen.
         start: Writes the words of a start command. Raises KvcalcError for what the engine cannot do.
         replicates: One command starts all dp replicas; else there is one for each.
-        uncounted: Overheads, by the names of `planner.overheads`, that do not come off its part of the memory beside
-            weights and cache, since it leaves memory outside for them or has none.
+        devices: What lies where, with so many bytes of weights in all on so many devices, where an engine can leave a
+            part to the host. The host comes last.
+        grows: What it takes beside weights and cache grows with sequences and tokens.
+        common_share: Its share of the memory means what a plan's does: weights, cache and all that is beside them.
         context_parallel: It has decode context parallelism.
         vendors: Whose cards it runs on; all where empty.
         least: The least capability of NVIDIA's cards with which a version runs weights (`weights`) or keeps a cache
@@ -173,7 +181,7 @@ class Engine(NamedTuple):
     model_of: Callable[[str, FlagValues], str | None] = model_flag
     most_sequences: int | None = None
     utilization: Callable[[Question, int], Fraction] = whole
-    overhead: tuple[int, int] | None = None
+    memory: Callable[[Question, int], tuple[Overhead, ...]] = nothing_beside
     packed: Mapping[str, str] = {}
     named: Callable[[str, Sequence[str]], str] | None = None
     newest: str | None = None
@@ -183,7 +191,9 @@ class Engine(NamedTuple):
     block: str | None = None
     start: Callable[[Start], tuple[str, ...]] | None = None
     replicates: bool = False
-    uncounted: tuple[str, ...] = ()
+    devices: Callable[[Question, int, int], tuple[Device, ...]] | None = None
+    grows: bool = False
+    common_share: bool = True
     context_parallel: bool = False
     vendors: tuple[str, ...] = ()
     pooled: bool = True
@@ -287,13 +297,23 @@ def lacking(engine: Engine, version: Version, card: Card, what: Stored, name: st
     return f"{engine.name} {version.name} {does} on {card.label}, by what was read of it: it needs {needs}"
 
 
-def allocator_of(reservation: Reservation) -> Allocator:
-    """How the engine fills one GPU, for a fit."""
+def allocator_of(reservation: Reservation, memory: int | None = None) -> Allocator:
+    """How the engine fills one GPU, for a fit. With a GPU's `memory` in bytes, what is beside weights and cache grows
+    with the question too, from what it is for the one that was reserved for.
+    """
     engine, question, allocation = reservation.engine, reservation.question, reservation.allocation
     capacity = allocation.capacity
+    counted = None if memory is None else total(engine.memory(question, memory)).likely
+
+    def holds(sequences: int, tokens: int, free: int) -> bool:
+        asked = question.at(sequences, tokens)
+        if memory is not None and counted is not None:
+            free -= total(engine.memory(asked, memory)).likely - counted
+        return engine.allocate(asked).fits(free)
+
     return Allocator(
         allocation.needed,
-        lambda sequences, tokens, free: engine.allocate(question.at(sequences, tokens)).fits(free),
+        holds,
         allocation.most_sequences or engine.most_sequences,
         None if capacity is None else lambda free: capacity(free).tokens,
         allocation.most_tokens,

@@ -11,8 +11,8 @@ from kvcalc.core.sharding import place
 from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
 from kvcalc.engines.base import Engine, Question, Reservation, Stored, allocator_of, lacking, reserve
 from kvcalc.errors import KvcalcError
+from kvcalc.launch.beside import Beside, beside_weights
 from kvcalc.planner.memo import Memo
-from kvcalc.planner.overheads import NAMES
 from kvcalc.planner.replica import ExactReplica
 
 if TYPE_CHECKING:
@@ -24,11 +24,14 @@ __all__ = ["EngineBackend", "EngineReplica"]
 class EngineReplica:
     """A replica of an engine. `prefix` tokens, in whole blocks, are held once for all sequences: each sequence but one
     then needs less, by the bytes that exact full attention and latents have there. An engine has at least as many.
+    With a GPU's `memory`, what is beside weights and cache grows with sequences and tokens.
     """
 
-    def __init__(self, reservation: Reservation, config: "ParallelConfig", prefix: int) -> None:
+    def __init__(
+        self, reservation: Reservation, config: "ParallelConfig", prefix: int, memory: int | None = None
+    ) -> None:
         self._reservation, self._way = reservation, config
-        self._allocator = allocator_of(reservation)
+        self._allocator = allocator_of(reservation, memory)
         self.most_sequences = self._allocator.most_sequences
         self.warnings = reservation.allocation.warnings
         self.pooled = reservation.allocation.capacity is not None
@@ -92,7 +95,10 @@ class EngineReplica:
 
 
 class EngineBackend:
-    """One version of an engine, with its own share of the memory unless `share` says another."""
+    """One version of an engine, with its own share of the memory unless `share` says another.
+
+    `grows`: what is beside weights and cache is not stated, and grows with sequences and tokens as the engine has it.
+    """
 
     def __init__(
         self,
@@ -101,10 +107,12 @@ class EngineBackend:
         settings: Mapping[str, object],
         share: Fraction | None = None,
         shared_prefix: int = 0,
+        *,
+        grows: bool = False,
     ) -> None:
+        self._grows = engine.grows and grows
         self.engine, self.version = engine, version
         self.of_free, self.context_parallel = engine.of_free, engine.context_parallel
-        self.lines: tuple[str, ...] = tuple(name for name in NAMES if name not in engine.uncounted)
         self.name, self.vendors = engine.name, engine.vendors
         self._settings, self._share, self._prefix = settings, share, shared_prefix
         self._questions, self._shares = Memo[Question](), Memo[Fraction]()
@@ -115,7 +123,8 @@ class EngineBackend:
         return self._replicas.get(config, card, lambda: self._replica(config, card))
 
     def _replica(self, config: "ParallelConfig", card: Card) -> EngineReplica:
-        return EngineReplica(reserve(self.engine, self._question(config, card)), config, self._prefix)
+        memory = card.memory if self._grows else None
+        return EngineReplica(reserve(self.engine, self._question(config, card)), config, self._prefix, memory)
 
     def _question(self, config: "ParallelConfig", card: Card) -> Question:
         return self._questions.get(config, card, lambda: self._made(config, card))
@@ -129,6 +138,11 @@ class EngineBackend:
 
     def lacking(self, card: Card, what: Stored, name: str) -> str | None:
         return lacking(self.engine, self.version, card, what, name)
+
+    def beside(
+        self, config: "ParallelConfig", card: Card, *, overhead: int | None, stated: Mapping[str, int]
+    ) -> Beside:
+        return beside_weights(self.engine, self._question(config, card), card.memory, overhead=overhead, stated=stated)
 
     def share(self, config: "ParallelConfig", card: Card) -> Fraction:
         if self._share is not None:

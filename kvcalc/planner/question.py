@@ -5,16 +5,17 @@ from typing import Literal, NamedTuple, Protocol
 
 from kvcalc.core.card import Card
 from kvcalc.core.fitting import Fit, MemorySplit
+from kvcalc.core.overheads import as_stated
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout
-from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
-from kvcalc.core.weights import WeightBytes, Weights
+from kvcalc.core.units import MOST_TOKENS, Fraction
+from kvcalc.core.weights import WeightBytes, WeightRange, Weights, fullest_rank
+from kvcalc.launch.beside import Beside, usually_beside
 from kvcalc.perf.demand import Found
 from kvcalc.perf.latency import Targets
 from kvcalc.perf.machine import Attained
 from kvcalc.perf.workload import Lengths
 from kvcalc.planner.memo import Memo
-from kvcalc.planner.overheads import NAMES
 from kvcalc.planner.replica import ExactReplica, ReplicaLayout
 
 __all__ = [
@@ -70,10 +71,14 @@ class Precision(NamedTuple):
 
 
 class ParallelConfig(NamedTuple):
-    """A replica before it has a card: how it is spread, and in which formats."""
+    """A replica before it has a card: how it is spread, and in which formats.
+
+    `rank`: bytes of the weights on the GPU that holds most.
+    """
 
     replica_layout: ReplicaLayout
     precision: Precision
+    rank: WeightRange
 
     @property
     def layout(self) -> Layout:
@@ -85,8 +90,8 @@ class ParallelConfig(NamedTuple):
 
     @property
     def weights(self) -> int:
-        """Bytes on one GPU."""
-        return ceil_div(self.precision.whole.bytes, self.ranks)
+        """Bytes on the GPU that holds most."""
+        return self.rank.likely
 
 
 class ReplicaMemory(Protocol):
@@ -106,10 +111,9 @@ class ReplicaMemory(Protocol):
 
 
 class Backend(Protocol):
-    """Who fills the memory: an engine, or nobody but the cache. `lines` are the overheads within its share."""
+    """Who fills the memory: an engine, or nobody but the cache."""
 
     of_free: bool
-    lines: tuple[str, ...]
     context_parallel: bool
     vendors: tuple[str, ...]
     name: str
@@ -117,6 +121,9 @@ class Backend(Protocol):
     def replica_memory(self, config: ParallelConfig, card: Card) -> ReplicaMemory: ...
     def share(self, config: ParallelConfig, card: Card) -> Fraction: ...
     def lacking(self, card: Card, what: Literal["cache", "weights"], name: str) -> str | None: ...
+    def beside(
+        self, config: ParallelConfig, card: Card, *, overhead: int | None, stated: Mapping[str, int]
+    ) -> Beside: ...
 
 
 class ExactBackend:
@@ -125,7 +132,6 @@ class ExactBackend:
     of_free = context_parallel = False
     vendors: tuple[str, ...] = ()
     name = ""
-    lines: tuple[str, ...] = NAMES
 
     def __init__(self, share: Fraction, shared_prefix: int = 0) -> None:
         self._share, self._prefix = share, shared_prefix
@@ -146,10 +152,24 @@ class ExactBackend:
     def lacking(self, card: Card, what: Literal["cache", "weights"], name: str) -> str | None:  # noqa: ARG002 - as above
         return None
 
+    def beside(self, config: ParallelConfig, card: Card, *, overhead: int | None, stated: Mapping[str, int]) -> Beside:
+        """As the engine takes it that is usual on the card; only what is stated where no card is named."""
+        if not card.name:
+            whole = {} if overhead is None else {"overhead": overhead}
+            return Beside(tuple(as_stated(name, size) for name, size in (whole or stated).items()))
+        request = config.precision.request._replace(batch=1, layout=config.layout)
+        return usually_beside(request, card, overhead=overhead, stated=stated)
+
 
 def parallel_configs(precision: Precision, replica_layouts: Sequence[ReplicaLayout]) -> list[ParallelConfig]:
     """Every way to spread a replica in these formats, fewest GPUs first. A split of the context must save bytes."""
-    configs = [ParallelConfig(each, precision) for each in replica_layouts]
+    ranks: dict[tuple[int, int], WeightRange] = {}
+    for each in replica_layouts:
+        tp, pp = each.layout.tp, each.layout.pp
+        if (tp, pp) not in ranks:
+            facts = precision.request.facts
+            ranks[tp, pp] = fullest_rank(facts, precision.weights, precision.whole, tp=tp, pp=pp)
+    configs = [ParallelConfig(each, precision, ranks[each.layout.tp, each.layout.pp]) for each in replica_layouts]
     whole = {}
     for config in configs:
         if config.layout.dcp == 1:

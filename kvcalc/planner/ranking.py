@@ -1,4 +1,4 @@
-"""The order of a plan's rows: fewest GPUs, then headroom, then simplicity, then names. It depends on no other order."""
+"""The order of a plan's rows: fewest GPUs, then simplicity, then headroom, then names. It depends on no other order."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
@@ -41,7 +41,7 @@ def rank(rows: Iterable[Deployment], *, by_price: bool = False) -> list[Deployme
     def key(row: Deployment) -> tuple[object, ...]:
         cost = (price(row),) if by_price else ()
         names = row.card.name, row.candidate.fixed or 0, row.config.precision.kv, row.config.precision.weights_name
-        return *cost, row.gpus, -row.headroom, simplicity(row.layout), names
+        return *cost, row.gpus, simplicity(row.layout), -row.headroom, names
 
     return sorted(rows, key=key)
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from kvcalc.core.overheads import total
 from kvcalc.core.units import format_bytes, many
 from kvcalc.errors import KvcalcError
-from kvcalc.planner.overheads import total
 from kvcalc.planner.question import Candidate, ParallelConfig, Precision, unsupported
 from kvcalc.planner.ranking import simplicity
 from kvcalc.planner.search import Deployment, PlanRow, Search

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.core.card import Card
 from kvcalc.core.fitting import Budget, Fit, kv_budget, split_memory
+from kvcalc.core.overheads import Overhead, total
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, ceil_div
@@ -22,7 +23,6 @@ from kvcalc.perf.pace import pace_for, pace_of
 from kvcalc.perf.reads import cache_reads
 from kvcalc.perf.workload import Lengths, safe_batch
 from kvcalc.planner.memo import Memo
-from kvcalc.planner.overheads import Overhead, estimate, given, total
 from kvcalc.planner.question import Backend, Candidate, ParallelConfig, PlanQuestion, Precision, ReplicaMemory
 
 if TYPE_CHECKING:
@@ -125,13 +125,11 @@ class Search:
         return self.question.across or config.layout.tp <= card.machine
 
     def lines(self, card: Card, config: ParallelConfig) -> tuple[Overhead, ...]:
-        """The overheads of one GPU."""
-        question, facts = self.question, config.precision.request.facts
-        if question.overhead is not None:
-            return (given("overhead", question.overhead),)
-        by = card.memory, config.ranks
-        names, stated = self.backend.lines, question.stated
-        return self._lines.get(facts, by, lambda: estimate(facts, *by, names=names, stated=stated))
+        """What one GPU holds beside weights and cache."""
+        asked = self.question
+        return self._lines.get(
+            config, card, lambda: self.backend.beside(config, card, overhead=asked.overhead, stated=asked.stated).lines
+        )
 
     def free(self, card: Card, config: ParallelConfig, overhead: int | None = None) -> int:
         """Bytes for the cache on each GPU: with the likely overheads, or with others."""
@@ -276,13 +274,13 @@ class Search:
         dp = found.layout.dp
         lines, share = self.lines(card, config), self.backend.share(config, card)
         size = total(lines)
-        budget = Budget(card.memory, None, share, config.precision.weights, size.likely, card, self.backend.of_free)
+        budget = Budget(card.memory, None, share, config.precision.weights, lines, card, self.backend.of_free)
         users = question.users
         if load is not None and load.concurrency is not None:
             users = max(users, ceil(load.concurrency * dp))
         request = config.precision.request._replace(context=self._tokens, batch=users, layout=found.layout)
         fit = self.backend.replica_memory(config, card).fit(
-            split_memory(config.precision.whole, config.ranks, budget), request
+            split_memory(config.precision.whole, config.rank, budget), request
         )
         max_sequences: dict[int, int | None] = {}
         for overhead in size:

@@ -15,7 +15,7 @@ __all__ = ["lacking", "same_share"]
 
 def same_share(engine: Engine) -> bool:
     """Whether an engine's share of the memory means what a plan's does: weights, cache and everything beside them."""
-    return not engine.of_free and not engine.uncounted
+    return not engine.of_free and engine.common_share
 
 
 def lacking(

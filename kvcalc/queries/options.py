@@ -210,6 +210,7 @@ def budget_for(memory: Memory) -> "Budget | None":
     if memory == _NOTHING:
         return None
     from kvcalc.core.fitting import Budget
+    from kvcalc.core.overheads import as_stated
 
     if memory.kv_memory is not None:
         for name in ("vram", "gpu", "utilization", "weights", "overhead"):
@@ -231,6 +232,6 @@ def budget_for(memory: Memory) -> "Budget | None":
         vram=memory.vram if card is None else card.memory,
         utilization=memory.utilization,
         weights="auto" if memory.weights is None else memory.weights,
-        overhead=memory.overhead or 0,
+        overheads=() if memory.overhead is None else (as_stated("overhead", memory.overhead),),
         card=card,
     )

@@ -9,11 +9,11 @@ from kvcalc.core.model import Model
 from kvcalc.core.request import ask
 from kvcalc.core.request import warnings as request_warnings
 from kvcalc.core.sharding import Layout
-from kvcalc.core.units import Fraction, ceil_div, format_bytes, many
+from kvcalc.core.units import Fraction, many
 from kvcalc.errors import KvcalcError
+from kvcalc.launch.beside import NAMES
 from kvcalc.perf.demand import Found
 from kvcalc.perf.workload import Length, Lengths, lengths
-from kvcalc.planner.overheads import NAMES
 from kvcalc.planner.proposal import Proposal, propose
 from kvcalc.planner.question import Backend, Candidate, ExactBackend, PlanQuestion, Precision
 from kvcalc.planner.replica import replica_layouts
@@ -51,7 +51,7 @@ class DeploymentQuestion(NamedTuple):
         split: What of the split is fixed; `dp` fixes the number of replicas.
         across_machines: tp may span machines.
         overhead: Bytes on each GPU beside weights and cache, instead of the estimates.
-        overheads: The same for single ones, by the names of `planner.overheads`.
+        overheads: The same for single ones, by their names in `launch.beside`.
         sort: The order of rows.
         top: Rows of the table.
     """
@@ -141,7 +141,7 @@ def answer(question: DeploymentQuestion, tick: Callable[[int, int], None] | None
     warnings = [*request_warnings(precisions[0].request._replace(context=wanted.context))]
     warnings += engine.warnings if engine else ()
     if found.best is not None:
-        warnings += _row_warnings(found.best, backend, wanted, len(model.layers))
+        warnings += _row_warnings(found.best, backend, wanted)
     return PlanAnswer(
         question,
         model,
@@ -161,27 +161,20 @@ def _backend(question: DeploymentQuestion, engine: NamedEngine | None) -> Backen
     from kvcalc.planner.engine_fit import EngineBackend
 
     started = engine.started
-    return EngineBackend(started.engine, started.version, engine.settings, question.utilization, question.shared_prefix)
+    grows = question.overhead is None
+    return EngineBackend(
+        started.engine, started.version, engine.settings, question.utilization, question.shared_prefix, grows=grows
+    )
 
 
-def _row_warnings(row: PlanRow, backend: Backend, wanted: PlanQuestion, layers: int) -> list[str]:
+def _row_warnings(row: PlanRow, backend: Backend, wanted: PlanQuestion) -> list[str]:
     """What to know of the best row."""
     found = [*memory_warnings(row.fit.memory), *backend.replica_memory(row.config, row.card).warnings]
     low = row.max_sequences_low
     if low is not None and low < wanted.users:
         of = f"{low:,} of {many(wanted.users, 'sequence')} fit"
         found.append(f"if the overheads are the most that was seen, {of}: measure, or take more headroom")
-    return found + _uneven(row, layers)
-
-
-def _uneven(row: PlanRow, layers: int) -> list[str]:
-    """Weights are counted as spread evenly: where stages are not equal, the fullest holds more."""
-    pp, weights = row.layout.pp, row.fit.memory.weights
-    if layers % pp == 0 or not weights:
-        return []
-    more = ceil_div(weights * pp * ceil_div(layers, pp), layers) - weights
-    divides = f"pp {pp} does not divide the model's {layers} layers"
-    return [f"{divides}: its fullest stage has {format_bytes(more)} more weights than assumed"]
+    return found
 
 
 def _lengths(question: DeploymentQuestion) -> Lengths | None:

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from kvcalc.commands.start import Start
+from kvcalc.core.overheads import total
 from kvcalc.core.units import Fraction
-from kvcalc.planner.overheads import total
 from kvcalc.planner.search import PlanRow
 from kvcalc.queries.plan import PlanAnswer
 

@@ -10,7 +10,7 @@ from kvcalc.core.request import Request
 from kvcalc.core.request import warnings as request_warnings
 from kvcalc.core.sizing import Size, measure
 from kvcalc.core.units import Fraction
-from kvcalc.core.weights import Weights, weigh
+from kvcalc.core.weights import Weights, dtype_of, weigh
 from kvcalc.errors import KvcalcError
 from kvcalc.perf.clock import Clock, clock_of
 from kvcalc.perf.flops import count
@@ -160,15 +160,16 @@ def _clock(card: Card, request: Request, used: int, question: TradeoffQuestion) 
     model, weights = request.facts, "auto" if question.weights is None else question.weights
     if weights == "none":
         raise KvcalcError("--weights: none leaves nothing to read", "leave it out, or give their size")
-    stored = (model.weights_dtype or model.dtype) if isinstance(weights, str | int) else weights
-    own = {"bandwidth": question.bandwidth_share, "compute": question.compute_share}
+    own = model.weights_dtype or model.dtype
+    stored = own if isinstance(weights, str | int) else dtype_of(weights.name)
+    shares = {"bandwidth": question.bandwidth_share, "compute": question.compute_share}
     return clock_of(
         card,
         request.layout,
         request.model,
         weigh(model, weights).bytes,
         stored.name,
-        attained=Attained(**{name: share.part / share.of for name, share in own.items() if share is not None}),
+        attained=Attained(**{name: share.part / share.of for name, share in shares.items() if share is not None}),
         used=used,
         encoder_tokens=request.encoder_tokens,
     )

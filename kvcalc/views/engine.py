@@ -76,15 +76,14 @@ def _counted(reservation: Reservation, fit: Fit | None) -> dict[str, object]:
 
 
 def _range(reservation: Reservation, fit: Fit) -> tuple[int, int] | None:
-    """The fewest and the most tokens: with all that the engine has been seen to take beside weights and cache, and as
-    if it took nothing, which is what the other numbers say.
+    """The fewest and the most tokens, as what the engine takes beside weights and cache turns out.
 
-    None where the memory of the cache was given, or what is beside it.
+    None where that is known, or the memory of the cache was given.
     """
-    overhead, capacity = reservation.engine.overhead, reservation.allocation.capacity
-    if overhead is None or capacity is None or fit.memory.vram is None or fit.memory.overhead:
+    capacity, memory = reservation.allocation.capacity, fit.memory
+    if capacity is None or memory.kv_budget_low is None or memory.kv_budget_high is None:
         return None
-    low, high = (capacity(max(fit.memory.kv_budget - beside, 0)).tokens for beside in (overhead[1], 0))
+    low, high = (capacity(max(each, 0)).tokens for each in (memory.kv_budget_low, memory.kv_budget_high))
     return low, high
 
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from kvcalc.core.overheads import total
 from kvcalc.perf.load import Load
-from kvcalc.planner.overheads import total
 from kvcalc.planner.ranking import price
 from kvcalc.planner.reasons import Refused
 from kvcalc.planner.search import PlanRow
@@ -118,6 +118,8 @@ def _option(row: PlanRow, answer: PlanAnswer, starts: Starts) -> "PlanOption":
                 "bytes_high": line.size.high,
                 "rule": line.rule,
                 "source": line.source,
+                "inside": line.inside,
+                "saving": line.saving or None,
             }
             for line in row.lines
         ],

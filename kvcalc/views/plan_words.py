@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from kvcalc.core.card import MEMORY_SOURCES
+from kvcalc.core.overheads import Overhead
 from kvcalc.core.units import many
 from kvcalc.errors import escape
-from kvcalc.planner.overheads import Estimate
 from kvcalc.planner.proposal import Proposal
 from kvcalc.planner.ranking import leading, price
 from kvcalc.planner.reasons import Refused, nearest
@@ -114,7 +114,7 @@ def _memory(row: PlanRow) -> tuple[Section, list[Part]]:
     memory = row.fit.memory
     found = [(f"outside utilization {memory.utilization}", memory.outside or 0, "")] if memory.outside else []
     found.append(("weights", memory.weights or 0, ""))
-    found += [(f"overhead: {line.name}", line.size.likely, _range(line.size)) for line in row.lines]
+    found += [(f"overhead: {line.name}", line.size.likely, _range(line)) for line in row.lines if line.inside]
     found += [("KV cache asked for", row.fit.kv_asked, ""), ("headroom", memory.kv_budget - row.fit.kv_asked, "")]
     found.append(("total", row.card.memory, ""))
     rows: list[tuple[Cell, ...]] = [(name, Bytes(amount), note) for name, amount, note in found]
@@ -123,8 +123,11 @@ def _memory(row: PlanRow) -> tuple[Section, list[Part]]:
     ]
 
 
-def _range(size: Estimate) -> str:
-    return f"{size.low / 2**30:.2g} to {size.high / 2**30:.2g} GiB" if size.low < size.high else "as given"
+def _range(line: Overhead) -> str:
+    low, _, high = line.size
+    if low < high:
+        return f"{low / 2**30:.2g} to {high / 2**30:.2g} GiB"
+    return line.rule if line.rule == "as given" else "known"
 
 
 def _starts(row: PlanRow, answer: PlanAnswer) -> Iterator[Section]:

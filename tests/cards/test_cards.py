@@ -9,7 +9,17 @@ import pytest
 from kvcalc.cards.names import card_called, cards_called
 from kvcalc.cards.shipped import accelerators
 from kvcalc.cli.main import run
+from kvcalc.core.fitting import Budget, fit
+from kvcalc.core.overheads import total
+from kvcalc.core.request import ask
+from kvcalc.core.sizing import measure
+from kvcalc.core.units import Fraction
+from kvcalc.engines.base import Question, allocator_of, reserve
 from kvcalc.errors import KvcalcError
+from kvcalc.launch.beside import beside_weights
+from kvcalc.launch.registry import engine_called
+from kvcalc.library import loader
+from kvcalc.views.engine import engine_values
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "gpus" / "gpus.json"
@@ -234,19 +244,27 @@ def test_a_card_gives_its_memory(argv: list[str], expected: dict[str, Any], caps
     assert {key: fit[key] for key in expected} == expected
 
 
-def test_what_an_engine_counts_lies_in_its_range(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where only a run can tell what else an engine takes, its tokens have a range, from 4.2 GiB less to nothing less.
+def test_what_an_engine_counts_lies_in_its_range() -> None:
+    """Where only a run can tell what else an engine takes, its tokens have a range, as its lines turn out.
 
     0.92 of 79.18 GiB less 16.06e9 B of weights are 62,157,367,414 B; a block of 16 tokens is 2 MiB.
     """
-    assert run(["llama3.1-8b", "--gpu", "h100", "--engine", "vllm", "--json"]) == 0
-    engine = json.loads(capsys.readouterr().out)["engine"]
-    assert engine["capacity_tokens"] == 62_157_367_414 // 2**21 * 16 == 474_208
-    assert engine["capacity_tokens_high"] == 474_208
-    assert engine["capacity_tokens_low"] == (62_157_367_414 - 42 * 2**30 // 10) // 2**21 * 16 == 439_808
-    assert run(["llama3.1-8b", "--kv-memory", "40GiB", "--engine", "vllm", "--json"]) == 0
-    engine = json.loads(capsys.readouterr().out)["engine"]
-    assert (engine["capacity_tokens"], engine["capacity_tokens_low"]) == (40 * 2**30 // 2**21 * 16, None)
+    size = measure(ask(loader.load("llama3.1-8b")))
+    h100, engine = card_called("h100")[1], engine_called("vllm")
+    question = Question(size.request, size.placement, engine.versions[-1], card=h100)
+    lines = beside_weights(engine, question, h100.memory).lines
+    reservation, off = reserve(engine, question), total(lines)
+    budget = Budget(h100.memory, utilization=Fraction(92, 100), overheads=lines, card=h100)
+    found = engine_values(reservation, fit(size, budget, allocator_of(reservation)))
+    high, likely, low = ((62_157_367_414 - bytes_) // 2**21 * 16 for bytes_ in off)
+    assert (found["capacity_tokens_low"], found["capacity_tokens"], found["capacity_tokens_high"]) == (
+        low,
+        likely,
+        high,
+    )
+    assert low < likely < high < 474_208
+    known = engine_values(reservation, fit(size, Budget(kv_memory=40 * 2**30), allocator_of(reservation)))
+    assert (known["capacity_tokens"], known["capacity_tokens_low"]) == (40 * 2**30 // 2**21 * 16, None)
 
 
 @pytest.mark.parametrize(

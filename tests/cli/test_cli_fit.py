@@ -101,8 +101,9 @@ def test_weights(fits: Fits, weights: str, whole: int) -> None:
 
 
 def test_auto_counts_the_dtype_of_the_checkpoint(fits: Fits) -> None:
-    """DeepSeek V3 computes in bf16 and is stored in fp8: 671e9 bytes over 8 GPUs."""
-    assert fits("deepseek-v3", "--vram", "141GB", "--tp", "8").fit["weights_bytes_per_gpu"] == 83_875_000_000
+    """DeepSeek V3 computes in bf16 and is stored in fp8, tables in 16 bits: vLLM prints 79.74 GiB for a rank of 8."""
+    found = fits("deepseek-v3", "--vram", "141GB", "--tp", "8").fit["weights_bytes_per_gpu"]
+    assert found == pytest.approx(79.74 * 2**30, rel=0.01)
 
 
 def test_replicas_do_not_share_weights(fits: Fits) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from kvcalc.core import request
 from kvcalc.core.fitting import Budget, Fit, MemorySplit, fit
+from kvcalc.core.overheads import as_stated
 from kvcalc.core.sizing import Size, measure
 from kvcalc.core.units import Fraction
 from kvcalc.errors import KvcalcError
@@ -33,7 +34,7 @@ STATE = "layers: 1 mamba1, caches: {mamba1: {inner: 16384, state: 16, conv: 3}}"
 
 def test_eight_gpus_with_utilization_and_overhead() -> None:
     """80 GB x 0.9 - 141.1 GB / 8 - 1 GB leaves 53,362,500,000 B for sequences of 4,096 x 40,960 B."""
-    answer = fit(llama(tp=8), Budget(vram=80 * GB, utilization=Fraction(9, 10), overhead=GB))
+    answer = fit(llama(tp=8), Budget(vram=80 * GB, utilization=Fraction(9, 10), overheads=(as_stated("overhead", GB),)))
     assert answer == Fit(
         MemorySplit(
             kv_budget=53_362_500_000,
@@ -45,6 +46,7 @@ def test_eight_gpus_with_utilization_and_overhead() -> None:
             gpus_for_weights=2,  # 141.1 / 71 is just below 2
             whole_weights=141_100_000_000,
             weights_source="70.55B parameters x 16 bits (bf16)",
+            overheads=(as_stated("overhead", GB),),
         ),
         kv_asked=167_772_160,
         max_batch=318,  # 53,362,500,000 / 167,772,160 = 318.07
@@ -58,7 +60,7 @@ def test_eight_gpus_with_utilization_and_overhead() -> None:
 
 def test_the_longest_context_at_a_batch() -> None:
     """318 sequences fit at 4,096 tokens and not at 4,097; 400 fit at 3,256 (53,362,500,000 / 400 / 40,960 = 3,256.99)."""
-    budget = Budget(vram=80 * GB, utilization=Fraction(9, 10), overhead=GB)
+    budget = Budget(vram=80 * GB, utilization=Fraction(9, 10), overheads=(as_stated("overhead", GB),))
     answers = [fit(llama(tp=8, batch=batch), budget) for batch in (318, 400)]
     assert [(a.max_context, a.context_binding, a.fits) for a in answers] == [(4_096, "kv", True), (3_256, "kv", False)]
 
@@ -90,13 +92,13 @@ def test_weights_too_big() -> None:
 
 def test_gpus_for_weights_count_what_is_left_for_them() -> None:
     """80 GB x 0.9 - 2 GB leaves 70 GB of a GPU: 141.1 GB need three, though two hold 160 GB."""
-    budget = Budget(vram=80 * GB, utilization=Fraction(9, 10), overhead=2 * GB)
+    budget = Budget(vram=80 * GB, utilization=Fraction(9, 10), overheads=(as_stated("overhead", 2 * GB),))
     assert fit(llama(), budget).memory.gpus_for_weights == 3
 
 
 def test_overhead_above_the_memory() -> None:
     """Where the overhead alone fills the GPU, no number of them holds the weights."""
-    memory = fit(llama(), Budget(vram=10 * GB, weights=GB, overhead=10 * GB)).memory
+    memory = fit(llama(), Budget(vram=10 * GB, weights=GB, overheads=(as_stated("overhead", 10 * GB),))).memory
     assert (memory.kv_budget, memory.gpus_for_weights) == (-GB, None)
 
 

@@ -11,6 +11,7 @@ from kvcalc.commands.flags import Flags
 from kvcalc.core.card import Card
 from kvcalc.core.dtypes import COMPUTE
 from kvcalc.core.model import Attention, Cache, Model
+from kvcalc.core.overheads import Overhead
 from kvcalc.core.request import ask
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import Fraction, ceil_div
@@ -30,6 +31,7 @@ __all__ = [
     "FULL",
     "WHOLE",
     "WINDOW",
+    "alone",
     "card",
     "config",
     "configs",
@@ -64,7 +66,13 @@ def precision(
 
 def config(of: Model, layout: Layout = ALONE, weights: int = 0) -> ParallelConfig:
     """One way to spread a model."""
-    return ParallelConfig(replica_layout(of, layout), precision(of, weights))
+    return alone(layout, precision(of, weights))
+
+
+def alone(layout: Layout, of: Precision) -> ParallelConfig:
+    """One way to spread what a precision is of."""
+    (only,) = parallel_configs(of, [replica_layout(of.request.facts, layout)])
+    return only
 
 
 def configs(of: Precision, most: int = 16, widest: int = 8, pinned: Layout = ANY) -> list[ParallelConfig]:
@@ -87,7 +95,11 @@ _BLOCKS = Rule("whole blocks of 16 tokens", "made up for these tests")
 
 
 def engine(
-    *, pooled: bool = True, most: int | None = None, utilization: Callable[[Question, int], Fraction] | None = None
+    *,
+    pooled: bool = True,
+    most: int | None = None,
+    utilization: Callable[[Question, int], Fraction] | None = None,
+    memory: Callable[[Question, int], tuple[Overhead, ...]] | None = None,
 ) -> Engine:
     """An engine that keeps each sequence in whole blocks of 16 tokens, in one pool or without any, and `most` at once."""
 
@@ -105,4 +117,4 @@ def engine(
     share = utilization or (lambda _question, _vram: WHOLE)
     options = EngineOptions()
     made = Engine("made-up", (_Version("1"),), allocate, ("bf16",), Flags(), lambda _p, _r, _m: options)
-    return made._replace(utilization=share, pooled=pooled)
+    return made._replace(utilization=share, pooled=pooled, memory=memory or made.memory)

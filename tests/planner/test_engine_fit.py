@@ -19,7 +19,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.planner.engine_fit import EngineBackend, EngineReplica
 from kvcalc.planner.question import ParallelConfig
 
-from .hand import FULL, WINDOW, card, config, engine, model, precision
+from .hand import ALONE, FULL, WINDOW, alone, card, config, engine, model, precision
 
 GIB = 2**30
 BLOCK, POOL = 32_768, 16_777_216
@@ -223,7 +223,7 @@ def test_a_replica_is_worked_out_once() -> None:
 def test_a_format_of_the_engines_own() -> None:
     """vLLM's int8_per_token_head: 64 + 64 elements and two scales of 4 B for each of 2 heads: 272 B a token and layer."""
     own = precision(model(), kv="int8")._replace(packed="int8_per_token_head")
-    way = ParallelConfig(config(model()).replica_layout, own)
+    way = alone(ALONE, own)
     assert replica(VLLM, way).needed(1, 16) == 4 * 16 * 272
 
 

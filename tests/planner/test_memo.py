@@ -8,6 +8,7 @@ from kvcalc.commands.flags import Flags
 from kvcalc.core.card import Card
 from kvcalc.core.dtypes import KV
 from kvcalc.core.model import Attention, Model
+from kvcalc.core.overheads import Overhead, exactly
 from kvcalc.core.request import ask
 from kvcalc.core.sharding import Layout
 from kvcalc.core.sizing import measure
@@ -18,12 +19,9 @@ from kvcalc.engines.base import Engine, Question
 from kvcalc.engines.options import EngineOptions
 from kvcalc.engines.vllm.engine import ENGINE as VLLM
 from kvcalc.errors import KvcalcError
-from kvcalc.launch.registry import all_engines
-from kvcalc.planner import overheads
 from kvcalc.planner.engine_fit import EngineBackend
 from kvcalc.planner.memo import Memo
-from kvcalc.planner.overheads import Estimate, Overhead
-from kvcalc.planner.question import ExactBackend, ParallelConfig, PlanQuestion, Precision
+from kvcalc.planner.question import ExactBackend, ParallelConfig, PlanQuestion, Precision, parallel_configs
 from kvcalc.planner.replica import replica_layout
 from kvcalc.planner.search import Search
 
@@ -40,7 +38,8 @@ class Row(NamedTuple):
 def config(model: Model = MODEL, tp: int = 1) -> ParallelConfig:
     request = ask(model)
     precision = Precision("auto", "auto", request, weigh(model, "auto"), "bf16")
-    return ParallelConfig(replica_layout(model, Layout(tp)), precision)
+    (only,) = parallel_configs(precision, [replica_layout(model, Layout(tp))])
+    return only
 
 
 def test_a_value_is_made_once_for_each_pair() -> None:
@@ -71,24 +70,27 @@ def test_a_refusal_is_remembered() -> None:
     assert len(asked) == 1
 
 
-def test_overheads_follow_the_number_of_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overheads_follow_the_number_of_ranks() -> None:
     """A made-up overhead of a GiB for each rank: 2 GiB for two and 4 for four, whichever is asked for first."""
 
-    def for_each_rank(ranks: int) -> Overhead:
-        return Overhead("communication", Estimate(ranks << 30, ranks << 30, ranks << 30), "", "")
+    def for_each_rank(question: Question, vram: int) -> tuple[Overhead, ...]:  # noqa: ARG001 - an engine's signature
+        return (Overhead("communication", exactly(question.request.layout.tp << 30), "made up", "for this test"),)
 
-    monkeypatch.setattr(overheads, "_communication", for_each_rank)
-    search = Search(PlanQuestion(4_096), ExactBackend(Fraction(9, 10)))
-    found = [search.lines(CARD, config(tp=tp))[2].size.likely >> 30 for tp in (2, 4, 1, 8)]
+    made = VLLM._replace(memory=for_each_rank)
+    search = Search(PlanQuestion(4_096), EngineBackend(made, made.versions[-1], {}))
+    found = [search.lines(CARD, config(tp=tp))[0].size.likely >> 30 for tp in (2, 4, 1, 8)]
     assert found == [2, 4, 1, 8]
 
 
 def test_overheads_follow_the_model() -> None:
-    """Captured graphs of a model of 1B parameters take less than those of one of 400B (the table in `overheads`)."""
+    """Captured graphs of 61 layers take more than those of 16 (`engines.vllm.memory`)."""
     search = Search(PlanQuestion(4_096), ExactBackend(Fraction(9, 10)))
-    large = Model(name="L", layers=MODEL.layers, dtype=KV["bf16"], parameters=400 * 10**9)
-    small, more = (search.lines(CARD, config(model))[1].size.likely for model in (MODEL, large))
-    assert (small, more) == (30 * 2**30 // 100, 150 * 2**30 // 100)
+    large = Model(name="L", layers=((FULL,),) * 61, dtype=KV["bf16"], parameters=400 * 10**9)
+    small, more = (
+        next(line for line in search.lines(CARD, config(model)) if line.name == "graphs").size.likely
+        for model in (MODEL, large)
+    )
+    assert more - small == pytest.approx(45 * 0.009 * 2**30, rel=0.05)
 
 
 def test_cards_of_one_size_that_an_engine_tells_apart() -> None:
@@ -128,10 +130,3 @@ def test_a_counted_question_forgets_what_another_version_found() -> None:
     ]
     assert [engine.allocate(each).values["size"] for each in asked] == [1, 1, 6, 2, 1]
     assert made == ["1", "twelve", "1", "1"]
-
-
-def test_an_engine_leaves_out_only_overheads_that_there_are() -> None:
-    """Each of them counts for every engine that does not name it, and so does a new one."""
-    engines = all_engines()
-    assert {name for engine in engines for name in engine.uncounted} <= set(overheads.NAMES)
-    assert EngineBackend(VLLM, VLLM.versions[-1], {}).lines == overheads.NAMES

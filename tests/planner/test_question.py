@@ -9,10 +9,10 @@ from kvcalc.core.sharding import Layout
 from kvcalc.core.units import Fraction
 from kvcalc.errors import KvcalcError
 from kvcalc.planner.engine_fit import EngineBackend
-from kvcalc.planner.question import Backend, ExactBackend, ParallelConfig, Precision, parallel_configs, unsupported
+from kvcalc.planner.question import Backend, ExactBackend, Precision, parallel_configs, unsupported
 from kvcalc.planner.replica import replica_layout
 
-from .hand import FULL, WHOLE, WINDOW, card, config, engine, model, precision
+from .hand import FULL, WHOLE, WINDOW, alone, card, config, engine, model, precision
 
 LATENT = Latent(rank=96, rope=32, heads=4, k_dim=64, v_dim=64)  # 256 B a token in bf16
 
@@ -69,7 +69,7 @@ def test_the_exact_size_is_kept_for_each_way() -> None:
 def test_blocks_that_a_row_does_not_fill_are_an_error_each_time() -> None:
     """q8_0 has blocks of 32 elements: one head of 48 is one and a half."""
     uneven = model(FULL._replace(kv_heads=1, k_dim=48, v_dim=48))
-    way = ParallelConfig(replica_layout(uneven, Layout()), precision(uneven, kv="q8_0"))
+    way = alone(Layout(), precision(uneven, kv="q8_0"))
     backend = ExactBackend(WHOLE)
     for _ in range(2):
         with pytest.raises(KvcalcError, match="q8_0"):

@@ -79,14 +79,14 @@ def test_of_two_that_are_as_simple_the_roomier_stays() -> None:
 CHEAP, DEAR, FREE = card(10**9, "cheap", price=1.0), card(10**9, "dear", price=2.5), card(10**9, "free")
 
 
-def test_fewest_gpus_then_headroom_then_simplicity_then_names() -> None:
+def test_fewest_gpus_then_simplicity_then_headroom_then_names() -> None:
     """Each of the four decides only where all before it are equal."""
     many = row(Layout(4), 0.9)
     little = row(Layout(2), 0.1)
     staged, plain = row(Layout(1, 2), 0.2), row(Layout(2), 0.2)
     other, fp8 = row(Layout(2), 0.2, of=card(10**9, "b")), row(Layout(2), 0.2, kv="fp8")
     fixed = row(Layout(2), 0.2, fixed=2)
-    ordered = [plain, fp8, fixed, other, staged, little, many]
+    ordered = [plain, fp8, fixed, other, little, staged, many]
     assert rank(ordered) == ordered
     assert rank(reversed(ordered)) == ordered
 

@@ -3,14 +3,16 @@
 Four full layers take 2,048 B a token (`hand`): 2,048,000 B for 1,000 tokens, so that 10,000,000 B hold 4 sequences.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kvcalc.core.model import Latent
+from kvcalc.core.overheads import Estimate, Overhead, exactly
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, Fraction
-from kvcalc.engines.base import Engine
+from kvcalc.engines.base import Engine, Question
 from kvcalc.engines.sglang.engine import ENGINE as SGLANG
 from kvcalc.engines.tensorrt_llm.engine import ENGINE as TENSORRT_LLM
 from kvcalc.engines.vllm.engine import ENGINE as VLLM
@@ -18,11 +20,10 @@ from kvcalc.errors import KvcalcError
 from kvcalc.perf.machine import Attained
 from kvcalc.perf.workload import Length, lengths, sampled
 from kvcalc.planner.engine_fit import EngineBackend
-from kvcalc.planner.question import Candidate, ExactBackend, ParallelConfig, PlanQuestion
-from kvcalc.planner.replica import replica_layout
+from kvcalc.planner.question import Candidate, ExactBackend, PlanQuestion
 from kvcalc.planner.search import Search
 
-from .hand import FULL, WHOLE, WINDOW, card, config, configs, engine, model, precision, search
+from .hand import ALONE, FULL, WHOLE, WINDOW, alone, card, config, configs, engine, model, precision, search
 
 M = 10**6
 GIB = 2**30
@@ -57,12 +58,24 @@ def test_a_share_of_what_is_left() -> None:
     assert found.free(CARD, config(model(), weights=3_000_001)) == 6_499_999 * 9 // 10
 
 
+def beside(question: Question, vram: int) -> tuple[Overhead, ...]:
+    """A 64th of the card, and a GiB for each rank."""
+    sizes = {"activations": vram // 64, "communication": question.request.layout.tp * GIB}
+    return tuple(Overhead(name, exactly(size), "made up", "for these tests") for name, size in sizes.items())
+
+
+def backed(memory: Callable[[Question, int], tuple[Overhead, ...]]) -> EngineBackend:
+    """An engine that holds something beside weights and cache."""
+    made = engine(memory=memory)
+    return EngineBackend(made, made.versions[0], {}, WHOLE)
+
+
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
 def test_overheads_of_one_gpu_and_of_several(order: tuple[int, int]) -> None:
-    """0.15 GiB of communication for one, 0.38 for two, whichever was asked for first; and a card has its own lines."""
-    found = Search(PlanQuestion(1_000), ExactBackend(WHOLE))
+    """A GiB for one, two for two, whichever was asked for first; and a card has its own lines."""
+    found = Search(PlanQuestion(1_000), backed(beside))
     by_ranks = {tp: found.lines(card(80 * GIB), config(model(), Layout(tp))) for tp in order}
-    assert {tp: lines[2].size.likely * 100 // GIB for tp, lines in by_ranks.items()} == {1: 14, 2: 37}  # cut to a byte
+    assert {tp: lines[1].size.likely // GIB for tp, lines in by_ranks.items()} == {1: 1, 2: 2}
     assert found.lines(card(640 * GIB), ONE)[0].size.likely == 10 * GIB
 
 
@@ -70,9 +83,9 @@ def test_one_overhead_stands_for_all_lines() -> None:
     """A measured sum has one line, and a measured part takes the place of its own."""
     (line,) = search(PlanQuestion(1_000, overhead=7)).lines(CARD, ONE)
     assert (line.name, line.size) == ("overhead", (7, 7, 7))
-    lines = search(PlanQuestion(1_000, stated={"graphs": 7})).lines(CARD, ONE)
-    assert [each.name for each in lines] == ["activations", "graphs", "communication", "runtime"]
-    assert lines[1].size == (7, 7, 7)
+    lines = search(PlanQuestion(1_000, stated={"activations": 7}), backed(beside)).lines(CARD, ONE)
+    assert [(each.name, each.size.likely) for each in lines] == [("activations", 7), ("communication", GIB)]
+    assert lines[0].size == (7, 7, 7)
 
 
 ALIKE = lengths(Length(100), Length(1))  # 100 tokens each
@@ -323,14 +336,17 @@ def test_what_gives_out_first_as_the_rate_grows() -> None:
     assert found.row(best).binding == "compute"
 
 
+def ranged(question: Question, vram: int) -> tuple[Overhead, ...]:  # noqa: ARG001 - an engine's signature
+    """Hundredths of a GiB."""
+    return (Overhead("all", Estimate(*(part * GIB // 100 for part in (55, 215, 375))), "made up", "for these tests"),)
+
+
 def test_a_range_of_sequences() -> None:
     """80 GiB, in hundredths: overheads of 55, 215 and 375. A sequence of 524,288 tokens has 1 GiB: 79.45, 77.85 and
     76.25 GiB hold 79, 77 and 76 of them on each of two replicas.
     """
-    found = Search(PlanQuestion(524_288, 100), ExactBackend(WHOLE))
-    (best,) = found.cheapest(
-        Candidate(card(80 * GIB, "a")), [ParallelConfig(ONE.replica_layout, precision(model(), context=524_288))]
-    )
+    found = Search(PlanQuestion(524_288, 100), backed(ranged))
+    (best,) = found.cheapest(Candidate(card(80 * GIB, "a")), [alone(ALONE, precision(model(), context=524_288))])
     row = found.row(best)
     assert row.layout.dp == 2
     assert (row.max_sequences_low, row.max_sequences, row.max_sequences_high) == (152, 154, 158)
@@ -342,7 +358,7 @@ def test_a_range_of_sequences() -> None:
 def test_a_range_of_lengths_as_they_are() -> None:
     """The same of sequences of 262,144 tokens, half a GiB, which may have twice as many."""
     half = lengths(Length(262_144), Length(1))
-    found = Search(PlanQuestion(524_288, 100, lengths=half), ExactBackend(WHOLE))
+    found = Search(PlanQuestion(524_288, 100, lengths=half), backed(ranged))
     (best,) = found.cheapest(Candidate(card(80 * GIB, "a")), [ONE])
     row = found.row(best)
     assert (row.max_sequences_low, row.max_sequences, row.max_sequences_high) == (152, 155, 158)
@@ -369,5 +385,5 @@ def test_why_a_way_was_left_out_is_kept() -> None:
 def test_windows_and_latents_have_their_own_bytes() -> None:
     """Two ways to hold 1,000 tokens on one replica: a latent of 128 x 2 B a token, a window of 100 x 512 B."""
     both = model(Latent(rank=96, rope=32, heads=4, k_dim=64, v_dim=64), WINDOW)
-    way = ParallelConfig(replica_layout(both, Layout()), precision(both))
+    way = alone(Layout(), precision(both))
     assert search(PlanQuestion(1_000)).max_sequences(CARD, way, 10 * (256_000 + 51_200)) == 10

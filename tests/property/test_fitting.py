@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kvcalc.core.fitting import Budget, Fit, fit
 from kvcalc.core.model import Attention, Model
+from kvcalc.core.overheads import as_stated
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 from kvcalc.core.units import Fraction
@@ -95,7 +96,9 @@ def test_fits_agrees_with_the_answers(model: Model, tokens: int, batch: int, mem
 def test_room_adds_up(model: Model, vram: int, share: Fraction, weights: int, overhead: int, pp: int) -> None:
     """What is idle, the weights, the overhead and what is left for the cache are the memory, to the byte."""
     size = measure(ask(model, context=10, pp=min(pp, len(model.layers))))
-    memory = fit(size, Budget(vram, utilization=share, weights=weights, overhead=overhead)).memory
+    memory = fit(
+        size, Budget(vram, utilization=share, weights=weights, overheads=(as_stated("overhead", overhead),))
+    ).memory
     assert memory.outside is not None
     assert memory.weights is not None
     assert memory.overhead == overhead
@@ -107,7 +110,9 @@ def test_room_adds_up(model: Model, vram: int, share: Fraction, weights: int, ov
 @given(MODELS, st.integers(1, 10**15), st.integers(1, 10**12), st.integers(0, 10**12))
 def test_gpus_for_weights_is_the_least_number(model: Model, vram: int, weights: int, overhead: int) -> None:
     """That many GPUs hold the weights beside the overhead, and one less does not."""
-    memory = fit(measure(ask(model, context=10)), Budget(vram, weights=weights, overhead=overhead)).memory
+    memory = fit(
+        measure(ask(model, context=10)), Budget(vram, weights=weights, overheads=(as_stated("overhead", overhead),))
+    ).memory
     free, gpus = vram - overhead, memory.gpus_for_weights
     if free <= 0:
         assert gpus is None

@@ -24,7 +24,6 @@ from kvcalc.engines.vllm.engine import ENGINE as VLLM
 from kvcalc.errors import KvcalcError
 from kvcalc.perf.workload import Length, lengths
 from kvcalc.planner.engine_fit import EngineBackend
-from kvcalc.planner.overheads import likely
 from kvcalc.planner.proposal import Proposal, propose
 from kvcalc.planner.question import Candidate, ExactBackend, PlanQuestion, Precision
 from kvcalc.planner.replica import ExactReplica, ReplicaLayout, replica_layout, replica_layouts
@@ -88,7 +87,7 @@ def test_a_row_is_what_the_size_verb_says(
     share = Fraction(part, 1_000)
     found = planned(model, [card(memory)], PlanQuestion(tokens, users, most_gpus=MOST), weights, share=share)
     for row in found.rows:
-        budget = Budget(memory, None, share, weights, likely(row.lines), row.card)
+        budget = Budget(memory, None, share, weights, row.lines, row.card)
         layout = row.layout._asdict()
         again = fit(measure(ask(model, context=tokens, batch=users, kv_dtype="fp32", **layout)), budget)
         assert again == row.fit

@@ -11,6 +11,8 @@ from kvcalc.engines.llama_cpp.caches import DRAFT_CONTEXT, DRAFT_LAYERS, Kept, k
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES, Context, context_of
 from kvcalc.engines.llama_cpp.flags import FLAGS, model_of, options_of, stored
 from kvcalc.engines.llama_cpp.lines import log_lines
+from kvcalc.engines.llama_cpp.memory import memory
+from kvcalc.engines.llama_cpp.placement import placed
 from kvcalc.engines.llama_cpp.start import start
 from kvcalc.engines.llama_cpp.versions import VERSIONS
 from kvcalc.engines.placement import restaged, without_tp
@@ -121,6 +123,8 @@ ENGINE = Engine(
     start=start,
     vendors=("NVIDIA", "AMD", "Apple", "Intel"),
     pooled=False,
-    # It has a compute buffer and the context, and hands layers on without a library.
-    uncounted=("graphs", "communication"),
+    common_share=False,  # it has no share to be set
+    memory=memory,
+    devices=placed,
+    grows=True,
 )

@@ -5,6 +5,7 @@ From common/arg.cpp, common/common.{h,cpp}, common/fit.cpp and tools/server/serv
 
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
@@ -40,6 +41,7 @@ _FLASH = {
     **dict.fromkeys(("auto", "-1"), "auto"),
 }
 _BARE = "on, without a word"
+ALL_LAYERS = 10**6  # more than any model has
 # need_n_rs_seq: what drafts so that the state must be kept for each token.
 _DRAFTS = frozenset({"draft-mtp", "draft-eagle3", "draft-dflash", "draft-dspark"})
 
@@ -87,6 +89,41 @@ def _on(text: str, what: str) -> bool:
     return _flash(text, what) == "on"
 
 
+def _gpu_layers(text: str, what: str) -> int:
+    """A number of layers, `all`, or `auto` and -1 for what fits."""
+    word = text.strip().lower()
+    return ALL_LAYERS if word in ("auto", "all", "-1", "-2") else _from_zero(text, what)
+
+
+def _tensor_buffers(text: str, what: str) -> tuple[tuple[str, bool], ...]:
+    """Patterns of tensors' names, and whether their buffer is the host's. Patterns are matched by Python's rules."""
+    found = []
+    for part in text.split(","):
+        pattern, _, buffer = part.rpartition("=")
+        if not pattern or len(pattern) > _LONGEST_PATTERN or _slow(pattern):
+            raise KvcalcError(f"{what}: expected a short PATTERN=BUFFER, got {shown(part)}", "such as exps=CPU")
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise KvcalcError(f"{what}: {shown(pattern)} is no pattern: {error}") from None
+        found.append((pattern, buffer.upper().startswith("CPU")))
+    return tuple(found)
+
+
+_LONGEST_PATTERN, _MOST_REPEATS = 400, 3
+_REPEATED = re.compile(r"[*+}]\)*[*+{]|\)[*+{]")
+
+
+def _slow(pattern: str) -> bool:
+    """A pattern comes from a command line: repeats of repeats can take for ever, and so can many in a row."""
+    return bool(_REPEATED.search(pattern)) or sum(map(pattern.count, "*+{")) > _MOST_REPEATS
+
+
+def _mebibytes(text: str, what: str) -> int:
+    """The first of the numbers, in MiB, as bytes."""
+    return _from_zero(text.partition(",")[0], what) << 20
+
+
 def _words(text: str, what: str) -> frozenset[str]:  # noqa: ARG001 - the signature of every parser of flags
     return frozenset(text.split(","))
 
@@ -116,6 +153,16 @@ FLAGS = Flags(
         _flag("split_mode", "-sm --split-mode", word, "SPLIT_MODE"),
         _flag("parts", "-ts --tensor-split", word, "TENSOR_SPLIT"),
         _flag("fit", "-fit --fit", _on, "FIT"),
+        _flag("gpu_layers", "-ngl --gpu-layers --n-gpu-layers", _gpu_layers, "N_GPU_LAYERS", apart=True),
+        _flag("cpu_experts", "-ncmoe --n-cpu-moe", _from_zero, "N_CPU_MOE", apart=True),
+        _flag("cpu_experts", "-cmoe --cpu-moe", env="CPU_MOE", constant=ALL_LAYERS, apart=True),
+        _flag("tensor_buffers", "-ot --override-tensor", _tensor_buffers, "OVERRIDE_TENSOR", apart=True),
+        _flag("main_gpu", "-mg --main-gpu", _from_zero, "MAIN_GPU", apart=True),
+        _flag("kv_offload", "-kvo --kv-offload", env="KV_OFFLOAD", apart=True),
+        _flag("kv_offload", "-nkvo --no-kv-offload", env="NO_KV_OFFLOAD", constant=False, apart=True),
+        _flag("op_offload", "--op-offload", apart=True),
+        _flag("op_offload", "--no-op-offload", constant=False, apart=True),
+        _flag("fit_target", "-fitt --fit-target", _mebibytes, "FIT_TARGET", apart=True),
         _flag("rope_scaling", "--rope-scaling", word, "ROPE_SCALING_TYPE"),
         _flag("rope_scale", "--rope-scale --rope-freq-scale", word, "ROPE_SCALE ROPE_FREQ_SCALE"),
         _flag("override", "--override-kv", word),
@@ -176,9 +223,9 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     """What a command says. Without a program, and where nothing speaks of tokens, --context and --batch count."""
     values, version = _values(read), read.version
     assert isinstance(version, Version)
-    settings = {
-        key: values[key] for key in ("n_batch", "n_ubatch", "flash_attn", "swa_full", "kv_unified") if key in values
-    }
+    settings = {key: values[key] for key in _KEPT if key in values}
+    if (shares := _shares(values)) is not None:
+        settings["shares"] = shares
     if settings.get("flash_attn") == _BARE:
         settings["flash_attn"] = "on"
     if values.get("split_mode") == "tensor":
@@ -208,11 +255,26 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     )
 
 
+_KEPT = (
+    "n_batch", "n_ubatch", "flash_attn", "swa_full", "kv_unified", "gpu_layers", "cpu_experts", "tensor_buffers",
+    "main_gpu", "kv_offload", "op_offload", "fit_target", "split_mode", "fit",
+)  # fmt: skip
+
+
 def _devices(values: Mapping[str, Any]) -> int:
     """Equal devices that have layers of their own; 1 where -ts does not say so. Zeros are no shares."""
     parts = re.split("[,/]+", str(values.get("parts", "")))
     equal = len(set(parts)) == 1 and re.fullmatch("[0.]*", parts[0]) is None
     return len(parts) if equal and values.get("split_mode", "layer") == "layer" else 1
+
+
+def _shares(values: Mapping[str, Any]) -> tuple[Fraction, ...] | None:
+    """The shares of -ts, None where it says none."""
+    parts = [part for part in re.split("[,/]+", str(values.get("parts", ""))) if part]
+    if not all(re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", part) for part in parts):
+        return None
+    shares = tuple(Fraction(part) for part in parts)
+    return shares if sum(shares) else None
 
 
 def _types(values: Mapping[str, Any], model: Model) -> dict[str, object]:

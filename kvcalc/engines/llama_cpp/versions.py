@@ -21,6 +21,7 @@ class Version(NamedTuple):
     `whole_hybrid`: of hybrid models, each has as many as all together. `flash`: the default of -fa. `slots` of
     llama-server by default; `one_is_auto`: -np 1 is taken for the default. `context`: what -c is by default (0: the
     model's limit, None: not known here). `rollback`: architectures whose state is kept for each draft token.
+    `recent` and `outputs`: buffers as in 2026, and as since its summer, when only rows that are asked for have logits.
     `log`: how the lines with the sizes look (0: in another way than is written here).
     """
 
@@ -40,6 +41,8 @@ class Version(NamedTuple):
     least_batch: int = 0
     rollback: frozenset[str] = frozenset()
     drafted: int = 3
+    recent: bool = True
+    outputs: bool = True
     log: Literal[0, 1, 2, 3] = 3
 
 
@@ -48,9 +51,13 @@ _MORE = "kimi-k3 qwen4exp deepseek4 glm5-next nemotron_h nemotron_h_moe lfm2 lfm
 
 _NEWEST = Version("b10720", rollback=_QWEN | frozenset(_MORE.split()))  # pull request 28123, 2026-08-31, and others
 _GLM_INDEX = _NEWEST._replace(name="b10150", rollback=_QWEN, log=2)  # 25407, 2026-07-24: the indexer of GLM-5
-_MTP = _GLM_INDEX._replace(name="b9170", indexed=False)  # 22673, 2026-05: draft heads, states kept for each draft
+_MTP = _GLM_INDEX._replace(
+    name="b9170", indexed=False, outputs=False
+)  # 22673, 2026-05: draft heads, states kept for each draft
 _V_LESS = _MTP._replace(name="b7824", rollback=frozenset(), log=1)  # 19067, 2026-01-24: latents without a V
-_FIT = _V_LESS._replace(name="b7410", latent="key and value")  # 16653, 2025-12: -c from the model, --fit; -np auto
+_FIT = _V_LESS._replace(
+    name="b7410", latent="key and value", recent=False
+)  # 16653, 2025-12: -c from the model, --fit; -np auto
 _PAD_256 = _FIT._replace(name="b6973", context=4096, one_is_auto=True)  # 17046, 2025-11-07: padding again
 _SLOTS = _PAD_256._replace(name="b6907", padding=(1, 1))  # 16736, 2025-11-02: llama-server has 4 unified slots
 _NO_PAD = _SLOTS._replace(name="b6868", slots=1, one_is_auto=False)  # 16812, 2025-10-28: no padding

@@ -11,6 +11,7 @@ from kvcalc.engines.base import Engine, Question, no_rule
 from kvcalc.engines.mlx.caches import CacheRun, Pair, growth_of, pair_of, state_bytes
 from kvcalc.engines.mlx.flags import FLAGS, Settings, options_of, settings, stored
 from kvcalc.engines.mlx.growth import moments
+from kvcalc.engines.mlx.memory import memory
 from kvcalc.engines.mlx.model_types import EXACT, Family, family_of
 from kvcalc.engines.mlx.versions import VERSIONS
 from kvcalc.engines.placement import without_tp
@@ -221,5 +222,14 @@ def _warnings(run: CacheRun) -> Iterator[str]:
 
 
 ENGINE = Engine(
-    "mlx", VERSIONS, allocate, ("fp32", "fp16", "bf16"), FLAGS, options_of, stored=stored, vendors=("Apple",)
+    "mlx",
+    VERSIONS,
+    allocate,
+    ("fp32", "fp16", "bf16"),
+    FLAGS,
+    options_of,
+    stored=stored,
+    vendors=("Apple",),
+    memory=memory,
+    grows=True,
 )

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from kvcalc.core.dtypes import KV
-from kvcalc.engines.allocation import Allocation
+from kvcalc.core.overheads import Overhead
+from kvcalc.engines.allocation import Allocation, Device
 from kvcalc.engines.base import Engine, Question
 from kvcalc.engines.llama_cpp import engine as llama_cpp
 from kvcalc.engines.llama_cpp.archs import arch_of
@@ -48,6 +49,27 @@ def allocate(question: Question) -> Allocation:
         found = found._replace(values={**found.values, **own})
     facts = (*found.facts, *_facts(question))
     return found._replace(facts=facts, most_sequences=1 if alone else found.most_sequences)
+
+
+def memory(question: Question, vram: int) -> tuple[Overhead, ...]:
+    """The buffers of the llama-server that it starts; those of its own runner, until 0.30, were as large."""
+    return llama_cpp.ENGINE.memory(_as_server(question), vram)
+
+
+def placed(question: Question, weights: int, devices: int) -> tuple[Device, ...]:
+    """What lies where, by the same rules."""
+    assert llama_cpp.ENGINE.devices is not None
+    return llama_cpp.ENGINE.devices(_as_server(question), weights, devices)
+
+
+def _as_server(question: Question) -> Question:
+    """--fit is Ollama's own: it leaves no margin, and moves layers itself (server/sched.go)."""
+    version = question.version
+    assert isinstance(version, Version)
+    if version.build is None:
+        question = question._replace(version=version._replace(build=VERSIONS[1].build))
+    asked = server_question(question)
+    return asked._replace(settings={**asked.settings, "fit": False})
 
 
 def server_question(question: Question) -> Question:
@@ -109,4 +131,8 @@ ENGINE = Engine(
     llama_cpp.ENGINE.most_sequences,
     named=preset_of,
     stored=stored,
+    common_share=False,
+    memory=memory,
+    devices=placed,
+    grows=True,
 )

@@ -13,7 +13,7 @@ from kvcalc.engines.base import Engine, Question, Stored
 from kvcalc.engines.placement import restaged
 from kvcalc.engines.sglang.cells import draft_layers, placed, state_bytes, token_bytes, windowed
 from kvcalc.engines.sglang.flags import FLAGS, integer, model_of, options_of
-from kvcalc.engines.sglang.memory import utilization
+from kvcalc.engines.sglang.memory import memory, utilization
 from kvcalc.engines.sglang.pool import Pool, pool_of
 from kvcalc.engines.sglang.start import start
 from kvcalc.engines.sglang.versions import VERSIONS
@@ -158,11 +158,10 @@ ENGINE = Engine(
     options_of,
     model_of,
     utilization=utilization,
+    memory=memory,
     newest=VERSIONS[-1].name,
-    # Before the weights a context and communication are there: 0.3 to 1.5 GiB in start-up logs.
-    overhead=(3 * 2**30 // 10, 15 * 2**30 // 10),
     vendors=("NVIDIA", "AMD"),
-    uncounted=("activations", "graphs"),  # --mem-fraction-static leaves room for them outside
+    common_share=False,  # --mem-fraction-static leaves room for activations and graphs outside
     one_format=True,
     block="page_size",
     start=start,

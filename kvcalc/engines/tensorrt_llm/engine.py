@@ -14,6 +14,7 @@ from kvcalc.engines.allocation import Allocation, Capacity, Charge, Rule, Step
 from kvcalc.engines.base import Engine, Question, Stored, no_rule
 from kvcalc.engines.stages import StageCaches, stage_caches
 from kvcalc.engines.tensorrt_llm.flags import FLAGS, model_of, options_of
+from kvcalc.engines.tensorrt_llm.memory import memory
 from kvcalc.engines.tensorrt_llm.start import start
 from kvcalc.engines.tensorrt_llm.versions import VERSIONS, Version
 from kvcalc.errors import KvcalcError
@@ -168,9 +169,8 @@ ENGINE = Engine(
     options_of,
     model_of,
     utilization=utilization,
-    # Activations and what is outside torch, measured with a small cache: as other engines' logs have them.
     vendors=("NVIDIA",),
-    overhead=(55 * 2**30 // 100, 42 * 2**30 // 10),
+    memory=memory,
     of_free=True,
     one_format=True,
     block="tokens_per_block",

@@ -17,6 +17,7 @@ from kvcalc.engines.placement import without_tp
 from kvcalc.engines.transformers.flags import FLAGS, model_of, options_of
 from kvcalc.engines.transformers.generation import Generation, run_of
 from kvcalc.engines.transformers.layers import cache_class, layer_classes
+from kvcalc.engines.transformers.memory import memory
 from kvcalc.engines.transformers.tensors import Stage, Tensor, copied, live_bytes, stages, tensor_bytes
 from kvcalc.engines.transformers.versions import VERSIONS
 
@@ -209,4 +210,6 @@ ENGINE = Engine(
     FLAGS,
     options_of,
     model_of,
+    memory=memory,
+    grows=True,
 )

@@ -13,6 +13,7 @@ from kvcalc.engines.vllm.charges import charges
 from kvcalc.engines.vllm.flags import FLAGS, model_of, options_of
 from kvcalc.engines.vllm.formats import PACKED
 from kvcalc.engines.vllm.layout import Laid, lay, longest, stages_of
+from kvcalc.engines.vllm.memory import memory
 from kvcalc.engines.vllm.settings import assumed
 from kvcalc.engines.vllm.start import start
 from kvcalc.engines.vllm.versions import VERSIONS, Version, dropped, log
@@ -85,10 +86,6 @@ def utilization(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - on
     return question.version.utilization
 
 
-# Start-up summaries of 2026: activations 0.2 to 2 GiB for up to 8,192 batched tokens, graphs 0.05 to 0.7, context and
-# communication 0.3 to 1.5. Very large mixtures of experts with more batched tokens take more.
-_LEAST_OVERHEAD, _MOST_OVERHEAD = 55 * 2**30 // 100, 42 * 2**30 // 10
-
 ENGINE = Engine(
     "vllm",
     VERSIONS,
@@ -100,7 +97,7 @@ ENGINE = Engine(
     utilization=utilization,
     packed=PACKED,
     newest=VERSIONS[-1].name,
-    overhead=(_LEAST_OVERHEAD, _MOST_OVERHEAD),
+    memory=memory,
     context_parallel=True,
     vendors=("NVIDIA", "AMD", "Intel"),
     one_format=True,

@@ -6,12 +6,12 @@ Those of 0.33.0 (`engine/arg_utils.py`, `entrypoints/common/cli_args.py`), and a
 __all__ = ["MANY", "SWITCHES", "WORDS"]
 
 _SWITCHES = """
-    trust-remote-code allow-deprecated-quantization enforce-eager enable-return-routed-experts
+    trust-remote-code allow-deprecated-quantization enable-return-routed-experts
     return-sampling-mask use-fp64-gumbel enable-trace-replay disable-cascade-attn skip-tokenizer-init
     enable-prompt-embeds enable-sleep-mode sleep-mode-offload-cudagraph enable-cumem-allocator
     enable-nccl-comm-suspend use-tqdm-on-load enable-mamba-cache-stochastic-rounding numa-bind dcp-q-replicate
     data-parallel-hybrid-lb data-parallel-external-lb data-parallel-multi-port-external-lb enable-hc-sp
-    enable-expert-parallel enable-batch-sharded-sampling enable-ep-weight-filter enable-dbo
+    enable-batch-sharded-sampling enable-ep-weight-filter enable-dbo
     enable-shm-tensor-arena enable-elastic-ep disable-nccl-for-dp-synchronization enable-eplb
     ray-workers-use-nsight disable-custom-all-reduce enable-fault-tolerance swa-bounded-replay enable-lora
     enable-tower-connector-lora fully-sharded-loras specialize-active-lora enable-mixed-moe-lora-format
@@ -26,11 +26,11 @@ _SWITCHES = """
     kv-sharing-fast-prefill enable-mamba-shared-prefix-checkpoint calculate-kv-scales
     disable-uvicorn-access-log allow-credentials enable-ssl-refresh enable-request-id-headers
     disable-fastapi-docs enable-offline-docs enable-flash-late-interaction headless grpc enable-mm-embeds
-    interleave-mm-strings skip-mm-profiling mm-encoder-only language-model-only disable-log-requests
+    interleave-mm-strings mm-encoder-only disable-log-requests
     enable-reasoning mm-device-do-normalize
 """
 SWITCHES = frozenset(f"--{no}{name}" for name in _SWITCHES.split() for no in ("", "no-"))
-SWITCHES |= {"-dph", "-dpe", "-dpm", "-ep", "-O0", "-O1", "-O2", "-O3"}
+SWITCHES |= {"-dph", "-dpe", "-dpm", "-O1", "-O2", "-O3"}
 
 # Those that take several words, as lists do (`arg_utils.py: get_kwargs`).
 _MANY = """
@@ -57,7 +57,7 @@ _WORDS = """
     mamba-block-size prefix-cache-retention-interval
     fault-tolerance-config prefix-caching-hash-algo prefix-match-unit replayssm-buffer-len kv-offloading-size
     kv-offloading-backend offload-backend cpu-offload-gb cpu-offload-params offload-group-size
-    offload-num-in-group offload-prefetch-step offload-params limit-mm-per-prompt media-io-kwargs
+    offload-num-in-group offload-prefetch-step offload-params media-io-kwargs
     mm-processor-kwargs mm-processor-cache-gb mm-processor-cache-type mm-hasher-algorithm
     mm-shm-cache-max-object-size-mb mm-encoder-tp-mode mm-encoder-attn-backend mm-encoder-attn-dtype
     mm-encoder-fp8-scale-path mm-encoder-fp8-scale-save-path mm-encoder-fp8-scale-save-margin video-pruning-rate
@@ -69,9 +69,9 @@ _WORDS = """
     long-prefill-token-threshold scheduling-policy scheduler-cls watermark prefill-schedule-interval
     stream-interval cudagraph-capture-sizes max-cudagraph-capture-size ir-op-priority moe-backend linear-backend
     sparse-indexer-topk-backend watermark-config diffusion-config kv-events-config ec-transfer-config
-    ec-manager-config compilation-config engram-config reasoning-config kernel-config
+    ec-manager-config engram-config reasoning-config kernel-config
     structured-outputs-config aux-output-config profiler-config watchdog-config
-    optimization-level weight-transfer-config shutdown-timeout kda-decode-backend chat-template
+    weight-transfer-config shutdown-timeout kda-decode-backend chat-template
     chat-template-content-format default-chat-template-kwargs reasoning-effort-map response-role
     tool-call-parser tool-parser-plugin tool-strict-level tool-server max-log-len sse-keep-alive-interval
     cohere-format anthropic-disabled-thinking-effort fingerprint-mode fingerprint-value host port grpc-port
@@ -82,5 +82,5 @@ _WORDS = """
     guided-decoding-backend max-seq-len-to-capture rope-scaling rope-theta
 """
 WORDS = frozenset(f"--{name}" for name in _WORDS.split()) | {
-    "-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc", "-cc", "-O",
+    "-n", "-r", "-dpn", "-dpr", "-dpl", "-dpa", "-dpp", "-dpb", "-dc",
 }  # fmt: skip

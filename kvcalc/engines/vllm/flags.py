@@ -121,6 +121,26 @@ _HYBRID_CONNECTORS = (
 )  # fmt: skip
 
 
+def _compilation(text: str, what: str) -> bool:
+    """Whether graphs are captured, as `--compilation-config` has it: `level` or `mode` 0 compiles nothing."""
+    found = parse_object(text, what)
+    modes = (str(found.get(name, "")).upper() for name in ("cudagraph_mode", "level", "mode"))
+    return not any(mode in ("NONE", "0") for mode in modes)
+
+
+def _limits(text: str, what: str) -> bool:
+    """Whether a prompt may hold images or sound: none where all limits are 0 (`--limit-mm-per-prompt`)."""
+    old = dict(part.split("=", 1) for part in text.split(",") if "=" in part and not text.lstrip().startswith("{"))
+    found = {name: int(count) if count.strip().isdigit() else 1 for name, count in old.items()}
+    limits = (found or parse_object(text, what)).values()
+    return any((each.get("count", 1) if isinstance(each, dict) else each) != 0 for each in limits) or not limits
+
+
+def _counted(text: str, what: str) -> bool:  # noqa: ARG001 - the signature of every parser of flags
+    """A variable that is 0 or 1."""
+    return text.strip() not in ("", "0")
+
+
 def _layers(text: str, what: str) -> tuple[str, ...]:
     """Numbers of layers, or `sliding_window`."""
     layers = tuple(text.split())
@@ -135,7 +155,9 @@ def _partition(text: str, what: str) -> tuple[int, ...]:
     return tuple(parse_integer(number, what) for number in text.split(","))
 
 
-def _switch(key: str, name: str, *, off: bool = False, env: tuple[str, ...] = ()) -> tuple[Flag, Flag]:
+def _switch(
+    key: str, name: str, *, off: bool = False, env: tuple[str, ...] = (), apart: bool = False
+) -> tuple[Flag, Flag]:
     """A switch and its `--no-` form, and of --enable-x also --disable-x (`EnableDisableAction`).
 
     `off`: the switch turns `key` off; `env` are variables that turn it on.
@@ -144,8 +166,8 @@ def _switch(key: str, name: str, *, off: bool = False, env: tuple[str, ...] = ()
     other = {"enable": f"disable-{rest}", "disable": f"enable-{rest}"}.get(verb)
     against = (f"--no-{name}", *((f"--{other}",) if other else ()))
     return (
-        Flag(key, (f"--{name}",), constant=not off, env=() if off else env),
-        Flag(key, against, constant=off, env=env if off else ()),
+        Flag(key, (f"--{name}",), constant=not off, env=() if off else env, apart=apart),
+        Flag(key, against, constant=off, env=env if off else (), apart=apart),
     )
 
 
@@ -178,7 +200,6 @@ FLAGS = Flags(
         Flag("gdn_backend", ("--gdn-prefill-backend",), word),
         Flag("kda_backend", ("--kda-prefill-backend",), word),
         Flag("additional", ("--additional-config",), parse_object, fields=True),
-        Flag("performance_mode", ("--performance-mode",), word),
         Flag("speculation", ("--speculative-config", "-sc"), _speculation, fields=True),
         Flag("method", ("--spec-method",), word),
         Flag("speculative", ("--spec-tokens",), parse_integer),
@@ -189,9 +210,20 @@ FLAGS = Flags(
         Flag("prefill_context", ("--prefill-context-parallel-size", "-pcp"), parse_integer),
         Flag("partition", (), _partition, env=("VLLM_PP_LAYER_PARTITION",)),
         Flag("replay", ("--use-replayssm",)),
+        Flag("performance_mode", ("--performance-mode",), word, apart=True),
+        Flag("optimization", ("--optimization-level", "-O"), word, apart=True),
+        Flag("optimization", ("-O0",), constant="0", apart=True),
+        Flag("compilation", ("--compilation-config", "-cc"), _compilation, fields=True, apart=True),
+        Flag("images", ("--limit-mm-per-prompt",), _limits, fields=True, apart=True),
+        Flag("count_graphs", (), _counted, env=("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",), apart=True),
+        *_switch("enforce_eager", "enforce-eager", apart=True),
+        *_switch("language_model_only", "language-model-only", apart=True),
+        *_switch("skip_mm_profiling", "skip-mm-profiling", apart=True),
+        *_switch("enable_chunked_prefill", "enable-chunked-prefill", apart=True),
+        *_switch("expert_parallel", "enable-expert-parallel", apart=True),
+        Flag("expert_parallel", ("-ep",)),
         *_switch("async_scheduling", "async-scheduling"),
         *_switch("enable_prefix_caching", "enable-prefix-caching"),
-        *_switch("chunked_prefill", "enable-chunked-prefill"),
         *_switch(
             "hybrid",
             "disable-hybrid-kv-cache-manager",
@@ -216,8 +248,10 @@ _DTYPES = {"half": "fp16", "float16": "fp16", "bfloat16": "bf16", "float": "fp32
 _SETTINGS = (
     "block_size", "max_num_seqs", "max_num_batched_tokens", "num_gpu_blocks", "backend", "mamba_cache_mode",
     "mamba_cache_dtype", "mamba_ssm_cache_dtype", "gdn_backend", "kda_backend", "async_scheduling",
-    "enable_prefix_caching", "chunked_prefill", "performance_mode", "hybrid",
-    "windows", "method", "speculative", "skip_layers", "prefill_context", "replay", "partition",
+    "enable_prefix_caching", "hybrid",
+    "windows", "method", "speculative", "skip_layers", "prefill_context", "replay", "partition", "performance_mode",
+    "enforce_eager", "language_model_only", "skip_mm_profiling", "enable_chunked_prefill", "expert_parallel",
+    "count_graphs",
 )  # fmt: skip
 
 
@@ -228,8 +262,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     settings = {name: values[name] for name in _SETTINGS if name in values}
     draft = _drafted(values, settings)
     warnings = carried(values, settings, read.version)
-    if values.get("connectors") is False:
-        settings.setdefault("hybrid", False)
+    _implied(values, settings)
     context = _context(values, program, model)
     if context == AUTO:
         context, settings["auto_length"] = "max", True
@@ -276,6 +309,16 @@ def _uncounted(values: Mapping[str, object], settings: Mapping[str, object], mod
         yield Uncounted("--kv-transfer-config", Effect("connector", "may keep buffers for what it moves", "more"))
     if settings.get("method") not in (None, "ngram", "ngram_gpu", "suffix"):
         yield drafting("--speculative-config")
+
+
+def _implied(values: Mapping[str, object], settings: dict[str, object]) -> None:
+    """What flags say by another name: that nothing is captured, and that there are no images."""
+    if values.get("compilation") is False or str(values.get("optimization", "")).lstrip("O=") == "0":
+        settings["enforce_eager"] = True
+    if values.get("images") is False:
+        settings["language_model_only"] = True
+    if values.get("connectors") is False:
+        settings.setdefault("hybrid", False)
 
 
 def _context(values: Mapping[str, object], program: str, model: Model) -> object:

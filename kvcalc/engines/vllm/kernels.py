@@ -1,10 +1,9 @@
-"""What follows from the kernels that vLLM chooses for a card: tokens of a block, alignment, batched tokens.
+"""What follows from the kernels that vLLM chooses for a card: tokens of a block, and alignment.
 
-Sources: vLLM 0.33.0, `platforms/cuda.py` (priorities of backends), each backend's list of kernel block sizes, and
-`engine/arg_utils.py`; the wheels of older versions where a row of versions.py says so. Without a card, an H100 is
-assumed. Turing, Ampere and Ada have no kernel of their own for latents, sparse latents or states: what they take is
-Triton's, which has blocks of 16 tokens and keeps no checkpoints. So do other makers' cards as far as nothing else is
-known, which `assumed` says.
+Sources: vLLM 0.33.0, `platforms/cuda.py` (priorities of backends), and each backend's list of kernel block sizes; the
+wheels of older versions where a row of versions.py says so. Without a card, an H100 is assumed. Turing, Ampere and Ada
+have no kernel of their own for latents, sparse latents or states: what they take is Triton's, which has blocks of 16
+tokens and keeps no checkpoints. So do other makers' cards as far as nothing else is known, which `assumed` says.
 """
 
 from kvcalc.commands import versions
@@ -14,7 +13,7 @@ from kvcalc.engines.base import Question, Stored, no_rule
 from kvcalc.engines.vllm.versions import Version
 from kvcalc.errors import KvcalcError
 
-__all__ = ["BY_CUDA", "LEAST_BLOCK", "batched_tokens", "first_block", "least", "sparse_format", "state_kernel"]
+__all__ = ["BY_CUDA", "LEAST_BLOCK", "first_block", "least", "sparse_format", "state_kernel"]
 
 _HOPPER, _BLACKWELL, _SMALL_BLACKWELL = 9, 10, 12
 BY_CUDA = (_BLACKWELL, _SMALL_BLACKWELL)  # generations on which the gated delta rule's kernel depends on CUDA's version
@@ -52,23 +51,6 @@ def least(version: versions.Version, what: Stored, name: str) -> Capability | No
 
 def _generation(card: Card | None) -> int:
     return _HOPPER if card is None else card.generation or 0
-
-
-def batched_tokens(question: Question, version: Version) -> int:
-    """The default of --max-num-batched-tokens of a server, by the card's memory (`engine/arg_utils.py`)."""
-    tokens = _by_memory(question.card, version)
-    tokens = 2 * tokens if question.settings.get("performance_mode") == "throughput" else tokens
-    whole = question.settings.get("chunked_prefill") is False  # a prompt is one batch
-    return max(tokens, question.request.context) if whole else tokens
-
-
-def _by_memory(card: Card | None, version: Version) -> int:
-    if card is None:
-        return 8192
-    if version.largest and card.memory >= 160 * 2**30:
-        return 16384
-    small = card.name.startswith("a100") or (version.small_gb10 and card.capability == (12, 1))
-    return 8192 if card.memory >= 70 * 2**30 and not small else 2048
 
 
 def first_block(question: Question, attending: list[Attention | Latent]) -> int:

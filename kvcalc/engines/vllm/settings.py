@@ -6,14 +6,8 @@ from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Layer, Rec
 from kvcalc.core.units import ceil_div
 from kvcalc.engines.base import Question
 from kvcalc.engines.vllm import formats
-from kvcalc.engines.vllm.kernels import (
-    BY_CUDA,
-    LEAST_BLOCK,
-    batched_tokens,
-    first_block,
-    sparse_format,
-    state_kernel,
-)
+from kvcalc.engines.vllm.batches import batched_tokens
+from kvcalc.engines.vllm.kernels import BY_CUDA, LEAST_BLOCK, first_block, sparse_format, state_kernel
 from kvcalc.engines.vllm.specs import Settings, hybrid_block, state_page, token_bytes
 from kvcalc.engines.vllm.versions import Version
 from kvcalc.errors import KvcalcError
@@ -29,8 +23,7 @@ def settings_of(question: Question, version: Version) -> Settings:
     distinct = list(dict.fromkeys(caches))
     states = [c for c in distinct if isinstance(c, Recurrent)]
     attending = [c for c in caches if isinstance(c, Latent) or (isinstance(c, Attention) and c.kv_heads)]
-    speculative, batched = _int(given.get("speculative"), 0), _int(given.get("max_num_batched_tokens"), 0)
-    batched = batched or batched_tokens(question, version)
+    speculative, batched = _int(given.get("speculative"), 0), batched_tokens(question)
     computed = given.get("computed")
     computed = computed if isinstance(computed, DType) else request.model.dtype
     conv = _dtype(given.get("mamba_cache_dtype"), computed)
@@ -214,7 +207,7 @@ def drafts(question: Question) -> tuple[Layer, ...]:
 def assumed(question: Question, version: Version, settings: Settings) -> tuple[str, ...]:
     """What was assumed where nothing was said, in words."""
     facts = [f"blocks of {settings.block:,} tokens"]
-    batched = question.settings.get("max_num_batched_tokens") or batched_tokens(question, version)
+    batched = batched_tokens(question)
     if question.card is None:
         facts.append(f"kernels of an H100 assumed, and {batched:,} batched tokens: --gpu names another card")
     elif question.card.capability is None:

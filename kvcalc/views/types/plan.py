@@ -39,7 +39,9 @@ class PlanRequest(TypedDict):
 
 
 class OverheadLine(TypedDict):
-    """What else sits in a GPU's memory: bytes with their range."""
+    """What a GPU holds beside weights and cache: bytes with their range. `inside`: it comes off the engine's share;
+    `saving`: what would give memory back.
+    """
 
     name: str
     bytes: int
@@ -47,6 +49,8 @@ class OverheadLine(TypedDict):
     bytes_high: int
     rule: str
     source: str
+    inside: bool
+    saving: str | None
 
 
 class AttainedShares(TypedDict):
