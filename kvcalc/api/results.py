@@ -249,7 +249,7 @@ class CheckResult(Result):
     def to_dict(self) -> "CheckDocument":
         from kvcalc.views.check import check_document
 
-        return check_document(self._answer.file, self._answer.checked, self._answer.warnings)
+        return check_document(self._answer.file, self._answer.starts, self._answer.warnings)
 
     def rows(self) -> list[Row]:
         from kvcalc.views.check import rows
@@ -259,7 +259,7 @@ class CheckResult(Result):
     def _report(self) -> "Report":
         from kvcalc.views.check import check_report
 
-        return check_report(self._answer.checked, self._answer.warnings)
+        return check_report(self._answer.starts, self._answer.warnings)
 
 
 class ModelNames(list[str]):

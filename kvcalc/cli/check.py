@@ -56,7 +56,9 @@ def check(
     log: Annotated[
         str,
         typer.Argument(
-            metavar="LOG", help="A start-up log, also packed by gzip; - for standard input.", show_default=False
+            metavar="LOG",
+            help="A start-up log, also packed (.gz, .xz, .zst); - for standard input.",
+            show_default=False,
         ),
     ],
     *,
@@ -68,10 +70,10 @@ def check(
     from kvcalc.views.check import check_document, check_report, rows, verdict
 
     def document() -> "CheckDocument":
-        return check_document("<stdin>" if log == "-" else log, found.checked, found.warnings)
+        return check_document("<stdin>" if log == "-" else log, found.starts, found.warnings)
 
     def report() -> "Report":
-        return check_report(found.checked, found.warnings)
+        return check_report(found.starts, found.warnings)
 
     emit(output, document, report, headline=lambda found: pick(found, "verdict"), rows=rows, warnings=found.warnings)
     raise typer.Exit(ExitCode.NO if verdict(found.checked) == "mismatch" else ExitCode.OK)

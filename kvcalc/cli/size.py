@@ -59,4 +59,4 @@ def size(ctx: typer.Context, model: o.ModelOrCommand = None, *, words: SizeWords
         return size_report(found, explain=output.explain)
 
     emit(output, document, report, lambda document: pick(document, "kv.bytes_total"), warnings=found.warnings)
-    raise typer.Exit(ExitCode.OK if found.fit is None or found.fit.fits else ExitCode.NO)
+    raise typer.Exit(ExitCode.NO if found.fit is not None and found.fit.fits is False else ExitCode.OK)

@@ -139,16 +139,23 @@ def read_flags(words: Sequence[str], flags: Flags, env: Mapping[str, str], engin
             if name not in flags.switches and name not in flags.words:
                 warnings.append(_unknown(name if equals or took is None else f"{name} {took}", engine))
                 unknown.append(name)
-        elif equals:
-            values[flag.key] = _value(flag, name, attached)
-        elif flag.parse is None:
-            values[flag.key] = flag.constant
-        elif flag.bare is not None and (not rest or is_flag(rest[0])):
-            values[flag.key] = flag.bare
         else:
-            values[flag.key] = _value(flag, name, _behind(name, flag, rest))
+            values[flag.key], word_given = _read(flag, name, attached if equals else None, rest)
+            given.append((name, word_given))  # a flag that counts in one way may change the memory in another
     uncounted = found(given, flags.effects)
     return FlagValues(values, tuple(others), _first(warnings, engine), unknown=tuple(unknown), uncounted=uncounted)
+
+
+def _read(flag: Flag, name: str, attached: str | None, rest: deque[str]) -> tuple[object, str]:
+    """The value of a flag, and the word that it was read from."""
+    if attached is not None:
+        return _value(flag, name, attached), attached
+    if flag.parse is None:
+        return flag.constant, ""
+    if flag.bare is not None and (not rest or is_flag(rest[0])):
+        return flag.bare, ""
+    text = _behind(name, flag, rest)
+    return _value(flag, name, text), text
 
 
 def _first(warnings: list[str], engine: str) -> tuple[str, ...]:

@@ -129,7 +129,7 @@ class Fit(NamedTuple):
         max_batch: Sequences of the asked length over all replicas; None where nothing limits them.
         max_context: Tokens of each sequence of the asked batch; None where nothing limits them.
         capacity_tokens: Tokens over all replicas; None where nothing limits them.
-        fits: Whether what was asked fits.
+        fits: Whether what was asked fits; None where a flag that is not counted may decide.
         binding: What stops one more sequence.
         context_binding: What stops one more token at the asked batch.
     """
@@ -139,7 +139,7 @@ class Fit(NamedTuple):
     max_batch: int | None
     max_context: int | None
     capacity_tokens: int | None
-    fits: bool
+    fits: bool | None
     binding: Binding
     context_binding: Binding
 

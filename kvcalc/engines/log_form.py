@@ -16,6 +16,7 @@ __all__ = [
     "MIB",
     "EngineLog",
     "Expected",
+    "Failure",
     "Line",
     "LogFacts",
     "LogForm",
@@ -23,6 +24,8 @@ __all__ = [
     "Printed",
     "StartLog",
     "Variation",
+    "Way",
+    "Ways",
     "digits",
     "key_values",
     "line",
@@ -80,7 +83,7 @@ def plain(text: str | None) -> int | None:
     return None if found is None or found.places else found.value
 
 
-Kind = Literal["start", "fact", "count", "lasting"]
+Kind = Literal["start", "fact", "count", "lasting", "failure"]
 
 
 class Line(NamedTuple):
@@ -89,8 +92,8 @@ class Line(NamedTuple):
     Attributes:
         mark: A text that stands in each line that `pattern` matches, and in few others: it is looked for first.
         pattern: What the line says. Its groups are named by what they mean.
-        kind: A `count` can be compared; a `start` behind one belongs to another start of the engine; what is `lasting`
-            holds for all starts behind it; a `fact` is everything else.
+        kind: A `count` can be compared, and a `failure` ends a start; a `start` behind one of these belongs to another
+            start of the engine; what is `lasting` holds for all starts behind it; a `fact` is everything else.
         keys: Names that are looked for behind the match as `key=value` or `'key': value`.
     """
 
@@ -113,12 +116,18 @@ class MatchedLine(NamedTuple):
         says: What it says: texts by the names of groups and keys.
         stream: The container or replica that it is from; "" where only one speaks.
         rank: The worker of a replica that it is from; "" where only one speaks.
+        tp: The worker among those that split heads.
+        defaults: Keys that the configuration in it has at their defaults where it does not name them, as it is whole.
+        place: The place of its pattern among the engine's.
     """
 
     number: int
     says: Mapping[str, str]
     stream: str = ""
     rank: str = ""
+    tp: str = ""
+    defaults: tuple[str, ...] = ()
+    place: int = 0
 
     def get(self, name: str, places: int = 0) -> Printed | None:
         """A number that it says."""
@@ -148,6 +157,19 @@ class StartLog(NamedTuple):
         """The first thing said about `name`."""
         return next((each.says[name] for each in self.found if name in each.says), None)
 
+    def stated(self, *names: str) -> bool:
+        """Whether any of the names is stated: by itself, or as the default of a configuration that is not cut."""
+        return any(name in each.says or name in each.defaults for each in self.found for name in names)
+
+    @property
+    def workers(self) -> int:
+        """How many workers split the heads, by the number of the last one that signs a line: 0 where none does.
+
+        Not all of them sign one of these lines, and there are 2, 4, 8 of them.
+        """
+        last = max((int(each.tp) for each in self.found if each.tp), default=0)
+        return 1 << last.bit_length() if last else 0
+
 
 class LogFacts(NamedTuple):
     """What a run's log says of the question.
@@ -159,6 +181,8 @@ class LogFacts(NamedTuple):
         env: Variables in front of that command line.
         metadata: The metadata of a GGUF file, where the log lists it.
         rules: The version whose rules hold where none is named, since its lines look like these.
+        open: Options of `request.ask` of which the log says nothing.
+        auto: Options that it leaves to the model.
     """
 
     models: tuple[str, ...] = ()
@@ -167,6 +191,8 @@ class LogFacts(NamedTuple):
     env: Mapping[str, str] = {}
     metadata: Mapping[str, object] | None = None
     rules: str | None = None
+    open: frozenset[str] = frozenset()
+    auto: frozenset[str] = frozenset()
 
 
 class Expected(NamedTuple):
@@ -188,6 +214,8 @@ class Expected(NamedTuple):
         ranked: A rank that is not in the log may have decided on less.
         excuse: Why a number that differs is no contradiction.
         implied: Another printed number leaves no choice in any model, so that their agreement says nothing.
+        open: There might be something to expect if what the log leaves open were otherwise.
+        hint: What to say beside the log.
     """
 
     number: int
@@ -202,24 +230,75 @@ class Expected(NamedTuple):
     ranked: bool = False
     excuse: str = ""
     implied: bool = False
+    open: bool = False
+    hint: str = ""
+
+
+class Way(NamedTuple):
+    """A value that an input may have which the log does not state.
+
+    Attributes:
+        input: Which input it is.
+        words: The value, in words.
+        change: Makes the question one with that value. Raises KvcalcError where engine or model do not allow it.
+    """
+
+    input: str
+    words: str
+    change: Callable[[Question], Question]
 
 
 class Variation(NamedTuple):
-    """Another reading of the same log.
+    """Another reading of the same log, which something in it speaks against.
 
     Attributes:
         words: What is assumed, in words.
         question: The question under that assumption.
-        open: Nothing in the log speaks against it.
     """
 
     words: str
     question: Question
-    open: bool
+
+
+class Failure(NamedTuple):
+    """A start that failed. Bytes are those of one GPU, or of one device.
+
+    Attributes:
+        line: Where the log says so.
+        what: What it says, in words.
+        context: Tokens of a sequence that were asked for.
+        batch: Sequences that were asked for.
+        needed: Bytes that they take.
+        available: Bytes that there were; below zero where weights took more.
+        max_context: The longest that each of the sequences could be there.
+        max_batch: How many sequences of the asked length there could be.
+        flags: What to change, most likely first.
+    """
+
+    line: int
+    what: str
+    context: int | None = None
+    batch: int | None = None
+    needed: int | None = None
+    available: int | None = None
+    max_context: int | None = None
+    max_batch: int | None = None
+    flags: tuple[str, ...] = ()
+
+
+Ways = Sequence[Sequence[Way]]
+
+
+def _no_ways(question: Question, run: StartLog, version: str | None) -> Ways:  # noqa: ARG001
+    return ()
 
 
 def _no_variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
     return iter(())
+
+
+def _no_failure(question: Question | None, run: StartLog) -> Failure | None:  # noqa: ARG001
+    return None
 
 
 class LogForm(NamedTuple):
@@ -229,17 +308,23 @@ class LogForm(NamedTuple):
         lines: The lines to look for.
         said: What a run's lines say of the question.
         expect: The numbers that a run prints, each with what it should be. Raises KvcalcError as the engine does.
-        variations: Other readings of a run, given the version that was stated, if one was.
+        ways: For each input that a run leaves open, the values that it may have; given the version that was stated.
+        variations: Readings that something in a run speaks against, which may explain a contradiction.
+        failure: Why a start failed; None where it did not. The question is None where the log says too little for one.
         claims: Whether a run of such lines is this engine's and no relative's.
         pooled: The engine has one pool for requests of any length, so that the length need not be known.
+        sorted: A start's lines may be brought into the order of `lines`: no two caches print the same ones.
     """
 
     lines: tuple[Line, ...]
     said: Callable[[StartLog], LogFacts]
     expect: Callable[[Question, StartLog], Iterator[Expected]]
+    ways: Callable[[Question, StartLog, str | None], Ways] = _no_ways
     variations: Callable[[Question, StartLog, str | None], Iterator[Variation]] = _no_variations
+    failure: Callable[[Question | None, StartLog], Failure | None] = _no_failure
     claims: Callable[[Sequence[MatchedLine]], bool] = lambda found: True  # noqa: ARG005
     pooled: bool = True
+    sorted: bool = True
 
 
 class EngineLog(NamedTuple):

@@ -6,6 +6,7 @@ The bytes are those of `sizing`, `sharding` and `fitting`, rule by rule; only th
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kvcalc.commands.effects import Uncounted, settled
 from kvcalc.core.fitting import (
     Binding,
     MemorySplit,
@@ -29,15 +30,17 @@ AXES = ("gpu", "weights", "engine", "kv_dtype", "tp", "context", "batch")  # as 
 
 
 class PlaneQuestion(NamedTuple):
-    """A question without its context and batch: `size` has one of each, any. `room` is None without a budget.
+    """A question without its context and batch: `size` has one of each, any. `memory` is None without a budget.
 
-    `question` is the one put to an engine, where one is named.
+    `question` is the one put to an engine, where one is named; `uncounted` are its flags that change the memory and
+    are not counted.
     """
 
     size: Size
     memory: MemorySplit | None = None
     engine: Engine | None = None
     question: Question | None = None
+    uncounted: tuple[Uncounted, ...] = ()
 
 
 class GridCell(NamedTuple):
@@ -224,7 +227,11 @@ def _reserved(
                 kv_budget_bytes_per_gpu=memory.kv_budget,
                 max_batch=None if sequences is None else sequences * dp,
                 capacity_tokens=None if tokens is None else tokens * dp,
-                fits=allocator.needed <= memory.kv_budget and reservation.allocation.fits(memory.free),
+                fits=settled(
+                    allocator.needed <= memory.kv_budget and reservation.allocation.fits(memory.free),
+                    allocator.needed - memory.kv_budget,
+                    setting.uncounted,
+                ),
                 binding=binding,
             )
         yield cell

@@ -1,50 +1,47 @@
-"""A log's numbers against the prediction: each compared, what a log leaves open tried, a contradiction explained.
+"""A log's numbers against the prediction: each compared, and what a log leaves open tried.
 
 Nothing here reads a file or a terminal. Whether two numbers agree is decided in whole bytes, tokens or hundredths.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from itertools import islice
-from typing import Any, Literal, NamedTuple, NoReturn
+from itertools import combinations, islice, product
+from typing import Any, Literal, NamedTuple
 
 from kvcalc.commands.versions import pick, unread
 from kvcalc.core.card import Card
 from kvcalc.core.model import Model
-from kvcalc.core.request import Request, ask
+from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 from kvcalc.engines.base import Engine, Question
-from kvcalc.engines.log_form import Expected, LogFacts, LogForm, StartLog, Variation
+from kvcalc.engines.log_form import Expected, Failure, LogFacts, LogForm, StartLog, Way
 from kvcalc.errors import KvcalcError
+from kvcalc.logs.readings import Asking, explanations, unsaid
 
-__all__ = ["Checked", "Compared", "Verdict", "Work", "compare", "overall"]
+__all__ = ["MOST_AT_ONCE", "Checked", "Compared", "Trials", "Verdict", "compare", "overall"]
 
 Verdict = Literal["match", "mismatch", "unknown"]
 
 _SMALLER_RANK = 3  # per cent that another rank may have had less
-_MOST_OPEN = 300  # readings of what a log leaves open
-_MOST_TRIED = 1_500  # in one log; a start needs some twenty, or hundreds where it leaves much open
-_MOST_BESIDE = 20  # of them beside each usual misunderstanding
-
-
-class Work:
-    """How many readings may still be tried for one log: a server that crashes in a loop has thousands of starts."""
-
-    def __init__(self, most: int = _MOST_TRIED) -> None:
-        self.left = most
+_MOST_OPEN = 500  # readings of what one start leaves open
+_MOST_RULED = 100  # readings among which one with a rule is looked for
+_MOST_OF_A_LOG = 1000  # and of all starts in a log together
+MOST_AT_ONCE = 3  # inputs that have other values than the likely ones
 
 
 class Compared(NamedTuple):
-    """A printed number with its verdict. `why` says what is behind it where it is no plain match."""
+    """A printed number with its verdict. `why` says what is behind it where it is no plain match; `several`: values of
+    what the log leaves open that explain it.
+    """
 
     expected: Expected
     verdict: Verdict
     why: str = ""
+    several: bool = False
 
     @property
     def undecided(self) -> bool:
         """Compared, and neither confirmed nor contradicted."""
-        return self.verdict == "unknown" and self.expected.ranked and not self.expected.excuse
+        return self.several or (self.verdict == "unknown" and self.expected.ranked and not self.expected.excuse)
 
     @property
     def says(self) -> str:
@@ -54,7 +51,11 @@ class Compared(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """One start of an engine, checked. `assumed` was not in the log and makes its numbers agree; `explained` would."""
+    """One start of an engine, checked.
+
+    `assumed` was not in the log, and makes its numbers agree; where several values do, they are `possible`, and nothing
+    is decided. `explained` would make them agree, and is what the log does not say.
+    """
 
     question: Question
     engine: Engine
@@ -63,6 +64,8 @@ class Checked(NamedTuple):
     assumed: str = ""
     explained: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    possible: tuple[str, ...] = ()
+    failure: Failure | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -77,17 +80,38 @@ def overall(compared: Iterable[Compared]) -> Verdict:
     return "mismatch" if "mismatch" in seen else "match" if "match" in seen and "undecided" not in seen else "unknown"
 
 
-class _Asking(NamedTuple):
-    """What is asked of an engine, so that it can be asked again with something changed."""
+class Trials:
+    """How many readings may still be tried, of a log and of one start in it. `at_once`: inputs that are changed."""
 
-    model: Model
-    options: Mapping[str, Any]
+    def __init__(self) -> None:
+        self.left, self.of_start, self.at_once = _MOST_OF_A_LOG, _MOST_OPEN, MOST_AT_ONCE
+
+    def of_a_start(self, at_once: int) -> "Trials":
+        """The trials of the next start."""
+        self.of_start, self.at_once = _MOST_OPEN, at_once
+        return self
+
+    def another(self) -> bool:
+        """Whether there is one more, which is then taken."""
+        self.left, self.of_start = self.left - 1, self.of_start - 1
+        return self.left >= 0 and self.of_start >= 0
+
+
+class _Reading(NamedTuple):
+    """A reading of what a log leaves open, and the comparison under it."""
+
+    ways: tuple[Way, ...]
     question: Question
-    work: Work
+    compared: tuple[Compared, ...]
 
-    def changed(self, **options: Any) -> Question:
-        request = ask(self.model, **{**self.options, **options})
-        return self.question._replace(request=request, placement=measure(request).placement)
+    @property
+    def words(self) -> str:
+        return ", ".join(way.words for way in self.ways)
+
+    @property
+    def values(self) -> frozenset[str]:
+        """Its values but the version, of which some must hold: neighbours have the same rules for most models."""
+        return frozenset(way.words for way in self.ways if way.input != "version")
 
 
 def compare(
@@ -98,16 +122,18 @@ def compare(
     stated: Mapping[str, Any],
     settings: Mapping[str, object],
     version: str | None,
-    work: Work,
     card: Card | None = None,
+    at_once: int = MOST_AT_ONCE,
+    trials: "Trials | None" = None,
 ) -> Checked:
     """Compare a run with what its engine is predicted to print. Raises KvcalcError where there is no prediction.
 
-    `stated` are options of `request.ask`, `knobs` the engine's own settings; `version` None is not known.
+    `stated` are options of `request.ask`, `settings` the engine's own; `version` None is not known. `at_once`: how many
+    inputs that are not stated may have other values than the likely ones, for as many `trials` as are left.
     """
     row, warning = pick(run.engine.versions, version or said.rules, run.engine.name)
     request = ask(model, **stated)
-    asking = _Asking(model, stated, Question(request, measure(request).placement, row, settings, card=card), work)
+    asking = Asking(model, stated, Question(request, measure(request).placement, row, settings, card=card))
     newest = run.engine.newest
     newer = unread(version, newest, run.engine.name) if version and newest else None
     warnings = tuple(each for each in (warning, newer) if each)
@@ -118,38 +144,104 @@ def compare(
     except KvcalcError as error:  # what the log leaves open may have been something with a rule
         refused = error
     plain = Checked(asking.question, run.engine, version, compared, warnings=warnings)
-    if refused is None and plain.verdict != "mismatch":
+    if refused is None and (plain.verdict == "match" or not _to_be_tried(plain)):
         return plain
-    readings = list(islice(form.variations(asking.question, run, version), _MOST_OPEN))
-    for each in readings:
-        if each.open and (again := _try(each.question, run, form, work)) is not None:
-            return plain._replace(question=each.question, compared=again, assumed=each.words)
+    ways = [*form.ways(asking.question, run, version), *unsaid(asking, run.engine, said)]
+    left = (trials or Trials()).of_a_start(at_once)
+    found = _agreeing(ways, asking.question, run, form, left)
+    if found:
+        return _decided(plain, found)
     if refused is not None:
-        plain = _under_a_rule(plain, [each for each in readings if each.open], run, form) or _raise(refused)
-    closed = [each for each in readings if not each.open]
-    asking = asking._replace(question=plain.question)
-    return plain._replace(explained=tuple(_explanations(asking, run, form, closed, version)))
+        ruled = _under_a_rule(plain, ways, run, form)
+        if ruled is None:
+            raise refused
+        plain = ruled
+    if plain.verdict != "mismatch" or at_once < MOST_AT_ONCE:
+        return plain
+
+    def agrees(question: Question, other: StartLog) -> bool:
+        return left.another() and _try(question, other, form) is not None
+
+    asking, left = asking._replace(question=plain.question), left.of_a_start(at_once)
+    return plain._replace(explained=tuple(explanations(asking, run, form, said, version, agrees)))
 
 
-def _raise(error: KvcalcError) -> NoReturn:
-    raise error
+def _to_be_tried(plain: Checked) -> bool:
+    """Something contradicts, or something could be compared if it were known what."""
+    return plain.verdict == "mismatch" or any(each.expected.open for each in plain.compared)
 
 
-def _under_a_rule(plain: Checked, readings: Sequence[Variation], run: StartLog, form: LogForm) -> Checked | None:
+def _readings(
+    ways: Sequence[Sequence[Way]], question: Question, many: int
+) -> Iterator[tuple[tuple[Way, ...], Question]]:
+    """Readings in which so many inputs have other values. One that the engine refuses is none."""
+    for chosen in combinations(ways, many):
+        for each in product(*chosen):
+            changed = question
+            try:
+                for way in each:
+                    changed = way.change(changed)
+            except KvcalcError:
+                continue
+            yield each, changed
+
+
+def _agreeing(
+    ways: Sequence[Sequence[Way]], question: Question, run: StartLog, form: LogForm, trials: "Trials"
+) -> list[_Reading]:
+    """The readings under which all agrees, with as few changes as possible."""
+    for many in range(1, trials.at_once + 1):
+        found = []
+        for each, changed in _readings(ways, question, many):
+            if not trials.another():
+                break
+            compared = _try(changed, run, form)
+            if compared is not None:
+                found.append(_Reading(each, changed, compared))
+        if found:
+            return found
+    return []
+
+
+def _decided(plain: Checked, found: Sequence[_Reading]) -> Checked:
+    """A match where one value of what the log leaves open explains its numbers, and else nothing is sure.
+
+    Readings that differ in the version alone are one, and one that assumes more than another is none.
+    """
+    first = {each.values: each for each in reversed(found)}
+    least = [each for values, each in first.items() if not any(other < values for other in first)]
+    readings = sorted(least, key=found.index)
+    best = readings[0]
+    taken = plain._replace(question=best.question, compared=best.compared)
+    if len(readings) == 1:
+        return taken._replace(assumed=best.words)
+    agreed = [each.expected for each in plain.compared if each.verdict == "match"]
+    compared = tuple(each if each.expected in agreed else _unsure(each) for each in best.compared)
+    return taken._replace(compared=compared, possible=tuple(each.words for each in readings))
+
+
+def _unsure(compared: Compared) -> Compared:
+    if compared.verdict != "match":
+        return compared
+    return Compared(compared.expected, "unknown", "the log does not say which of several values it was", several=True)
+
+
+def _under_a_rule(plain: Checked, ways: Sequence[Sequence[Way]], run: StartLog, form: LogForm) -> Checked | None:
     """The first reading that there is a rule for, where the plainest has none."""
-    for each in readings:
-        try:
-            compared = _compare(each.question, run, form)
-        except KvcalcError:
-            continue
-        warning = f"not in the log, and taken since there is a rule for it: {each.words}"
-        return plain._replace(question=each.question, compared=compared, warnings=(*plain.warnings, warning))
+    for many in (1, 2):
+        for each, changed in islice(_readings(ways, plain.question, many), _MOST_RULED):
+            try:
+                compared = _compare(changed, run, form)
+            except KvcalcError:
+                continue
+            words = ", ".join(way.words for way in each)
+            warning = f"not in the log, and taken since there is a rule for it: {words}"
+            return plain._replace(question=changed, compared=compared, warnings=(*plain.warnings, warning))
     return None
 
 
-def _try(question: Question, run: StartLog, form: LogForm, work: Work) -> tuple[Compared, ...] | None:
+def _try(question: Question, run: StartLog, form: LogForm) -> tuple[Compared, ...] | None:
     """The comparison under another reading, if all agrees there; the first contradiction is enough to know."""
-    work.left -= 1
     compared: list[Compared] = []
     try:
         for each in form.expect(question, run):
@@ -176,55 +268,3 @@ def _judge(expected: Expected) -> Compared:
     if expected.excuse:
         return Compared(expected, "unknown", expected.excuse)
     return Compared(expected, "mismatch")
-
-
-def _explanations(
-    asking: _Asking, run: StartLog, form: LogForm, closed: Sequence[Variation], version: str | None
-) -> list[str]:
-    """The usual misunderstandings under which all numbers would agree, alone or with what the log leaves open."""
-    return list(_plain(asking, run, form, closed)) or list(islice(_combined(asking, run, form, version), 1))
-
-
-def _plain(asking: _Asking, run: StartLog, form: LogForm, closed: Sequence[Variation]) -> Iterator[str]:
-    if _try(asking.question, run._replace(giga=10**9), form, asking.work):
-        yield "sizes in GB of 10^9 bytes, and not in GiB"
-    for words, question in _changes(asking):
-        if _try(question, run, form, asking.work):
-            yield words
-    # other versions print the same as the first that does
-    yield from islice((each.words for each in closed if _try(each.question, run, form, asking.work)), 1)
-
-
-def _combined(asking: _Asking, run: StartLog, form: LogForm, version: str | None) -> Iterator[str]:
-    for words, question in _changes(asking):
-        for each in islice(form.variations(question, run, version), _MOST_BESIDE):
-            if each.open and _try(each.question, run, form, asking.work):
-                yield f"{words} ({each.words})"
-
-
-def _changes(asking: _Asking) -> Iterator[tuple[str, Question]]:
-    request = asking.question.request
-    heads = "every query head cached, and not the KV heads alone", {"kv_heads": "all"}
-    for words, options in (*_formats(request), *_layouts(request), heads):
-        with suppress(KvcalcError):
-            yield words, asking.changed(**options)
-
-
-def _formats(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Other widths of the cache."""
-    plain = dict.fromkeys(("k_dtype", "v_dtype"))
-    for name, words in (("bf16", "a 16-bit cache"), ("fp8", "an fp8 cache"), ("fp32", "a 32-bit cache")):
-        if {request.widths.k.bits, request.widths.v.bits} != {{"bf16": "16", "fp8": "8", "fp32": "32"}[name]}:
-            yield words, {**plain, "kv_dtype": name}
-
-
-def _layouts(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Other numbers of ranks: heads that are not split stand on each of them."""
-    tp = request.layout.tp
-    if tp > 1:
-        yield "heads replicated on every rank, and none split by tp", {"tp": 1, "dcp": 1}
-    for other in (2, 4, 8, 16):
-        if other != tp:
-            yield f"tp {other}", {"tp": other, "dcp": 1}
-    if request.layout.pp > 1:
-        yield "all layers on one stage", {"pp": 1}

@@ -1,14 +1,17 @@
 """An engine's start-up log against the prediction: the question of the verb `check`."""
 
 from collections.abc import Sequence
-from typing import BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 from kvcalc.core.model import Model
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.registry import log_forms
-from kvcalc.logs.checks import Log, LogQuestion, check_log
+from kvcalc.logs.checks import Failed, Log, LogQuestion, check_log
 from kvcalc.logs.compare import Checked
 from kvcalc.queries.options import CacheFormat, NamedGpu, Split, Workload, said
+
+if TYPE_CHECKING:
+    from kvcalc.launch.command import Launch
 
 __all__ = ["CheckAnswer", "CheckQuestion", "answer"]
 
@@ -26,7 +29,7 @@ class CheckQuestion(NamedTuple):
         gpu: The card that it ran on.
         kv_memory: Bytes of one GPU for the cache alone.
         engine: `NAME[@VERSION]`, whose lines are looked for; None for all.
-        words: The engine's own flags.
+        words: The engine's own flags, or the command that started it.
     """
 
     model: Model | None = None
@@ -51,9 +54,14 @@ class CheckAnswer(NamedTuple):
     log: Log
 
     @property
+    def starts(self) -> tuple[Checked | Failed, ...]:
+        """All starts, in order, with those that failed before there was anything to compare."""
+        return self.log.starts
+
+    @property
     def checked(self) -> tuple[Checked, ...]:
-        """The starts."""
-        return self.log.checked
+        """The starts whose numbers were compared."""
+        return tuple(self.log.checked)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -63,17 +71,34 @@ class CheckAnswer(NamedTuple):
 
 def answer(stream: BinaryIO, file: str, question: CheckQuestion) -> CheckAnswer:
     """Read a log and check it; `file` names it in messages. Raises KvcalcError where nothing in it can be compared."""
+    started = _started(question)
     name, _, version = (question.engine or "").partition("@")
-    spoken = log_forms(name or None)
-    if question.words and not name:
-        raise KvcalcError("--: expected --engine NAME, whose flags they are", "--engine NAME -- FLAGS")
+    spoken = log_forms(started.engine.name if started else name or None)
     card = None if question.gpu is None else question.gpu.card
     wanted = LogQuestion(
         question.model,
         said(question.workload, question.form, question.split, question.gpu),
-        tuple(question.words),
-        version or None,
-        question.kv_memory,
-        card,
+        version=version or (started.version_asked if started else None),
+        kv_memory=question.kv_memory,
+        card=card,
     )
-    return CheckAnswer(file, check_log(stream, spoken, wanted, file))
+    if started is None:
+        return CheckAnswer(file, check_log(stream, spoken, wanted, file))
+    names = (started.named,) if started.named else ()
+    wanted = wanted._replace(flags=started.read, program=started.program, names=names)
+    log = check_log(stream, spoken, wanted, file)
+    return CheckAnswer(file, log._replace(warnings=(*started.warnings, *log.warnings)))
+
+
+def _started(question: CheckQuestion) -> "Launch | None":
+    """The command behind `--`, or the flags of a named engine."""
+    words = question.words
+    if not words:
+        return None
+    if words[0] == "-":
+        raise KvcalcError("-: the text of a command is not read beside a log", "give the command itself behind --")
+    if question.engine is None and words[0].startswith("-"):
+        raise KvcalcError("--: expected --engine NAME, whose flags they are", "--engine NAME -- FLAGS")
+    from kvcalc.launch.command import launch
+
+    return launch(question.engine, words)

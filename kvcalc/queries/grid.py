@@ -5,6 +5,7 @@ from functools import partial
 from itertools import product, starmap
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from kvcalc.commands.effects import Uncounted, said, touching
 from kvcalc.core import dtypes
 from kvcalc.core.fitting import memory_split
 from kvcalc.core.fitting import warnings as memory_warnings
@@ -147,7 +148,11 @@ def answer(source: Source, model: Model, question: GridQuestion) -> GridAnswer:
         except KvcalcError as error:
             planes.append(_impossible(model, lists, choice, chosen, error))
             continue
-        setting = PlaneQuestion(size, memory, posed and posed.engine, posed and posed.question)
+        uncounted: tuple[Uncounted, ...] = ()
+        if posed is not None and budget is not None:
+            uncounted = touching(posed.options.uncounted, cache_alone=budget.vram is None)
+            warnings.update(dict.fromkeys(map(said, uncounted)))
+        setting = PlaneQuestion(size, memory, posed and posed.engine, posed and posed.question, uncounted)
         contexts, batches = lists.contexts or [size.request.context], lists.batches or [size.request.batch]
         formats[choice[2:4]] = called = _dtype(choice.kv_dtype, size.request, lists)
         names = (choice.gpu and choice.gpu.text, choice.weights, choice.engine, called, size.request.layout.tp)

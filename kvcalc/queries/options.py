@@ -213,7 +213,7 @@ def budget_for(memory: Memory) -> "Budget | None":
     from kvcalc.core.overheads import as_stated
 
     if memory.kv_memory is not None:
-        for name in ("vram", "gpu", "utilization", "weights", "overhead"):
+        for name in ("vram", "utilization", "weights", "overhead"):  # a card says whose kernels run
             if getattr(memory, name) is not None:
                 raise KvcalcError(
                     f"--kv-memory: contradicts --{name}, since it is the memory of the cache alone",

@@ -90,7 +90,7 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
     """The answer of an engine. One that shortens sequences to what fits, and was left that, is asked for the length to
     which it does.
     """
-    from kvcalc.commands.effects import said, touching
+    from kvcalc.commands.effects import said, settled, touching
     from kvcalc.core.fitting import fit
     from kvcalc.core.fitting import warnings as memory_warnings
     from kvcalc.engines.base import allocator_of, reserve  # engines are not what a short question asks about
@@ -115,7 +115,10 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
     if budget is not None:  # flags that change the memory and are not counted, before what would rest on them
         uncounted = touching(posed.options.uncounted, cache_alone=budget.vram is None)
         warnings += [said(each) for each in uncounted]
-    if posed.at_most and fitted is not None and not fitted.fits:
+        if fitted is not None:  # no "does not fit" rests on one of them
+            lacking = fitted.kv_asked - fitted.memory.kv_budget
+            fitted = fitted._replace(fits=settled(bool(fitted.fits), lacking, uncounted))
+    if posed.at_most and fitted is not None and fitted.fits is False:
         warnings.append(_AT_MOST)
     stored = posed.stored if budget is not None and budget.weights == "auto" else None
     warnings += memory_warnings(fitted and fitted.memory, stored)

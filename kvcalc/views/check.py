@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kvcalc.logs.checks import Failed
 from kvcalc.logs.compare import Checked, Compared, Verdict, overall
 from kvcalc.version import __version__
+from kvcalc.views.failed import failure_values, failure_words
 from kvcalc.views.model import model_values
 from kvcalc.views.report import Cell, Report, Section
 
@@ -20,6 +22,7 @@ _WORDS = {
     "cpu_blocks": "blocks in host memory",
     "needed": "needed for one request",
     "longest": "longest request that fits",
+    "stored": "tokens of all blocks",
     "attn_block": "tokens of a block",
     "mamba_pad_pct": "padding of a state's page",
     "token_bytes": "bytes of a token",
@@ -44,6 +47,7 @@ _WORDS = {
     "p_f32_mib": "P of states",
 }
 _MOST_EXPLANATIONS = 3
+_Start = Checked | Failed
 _POOLS = {"swa": "windows", "csa": "entries of 4", "hca": "entries of 128", "lid": "their index", "index": "index"}
 
 
@@ -51,18 +55,28 @@ def verdict(checked: Sequence[Checked]) -> Verdict:
     return overall(line for each in checked for line in each.compared)
 
 
-def check_document(file: str, checked: Sequence[Checked], warnings: Sequence[str]) -> "CheckDocument":
-    """The document of `check`. Model and request are those of the first start; `runs` has all of them."""
-    runs = [_run(each) for each in checked]
+def check_document(file: str, starts: Sequence[_Start], warnings: Sequence[str]) -> "CheckDocument":
+    """The document of `check`. Model and request are those of the first start that could be compared; `runs` has all of
+    them. `failed` is the first start that failed, or null.
+    """
+    runs = [_run(each) for each in starts]
+    checked = [each for each in starts if isinstance(each, Checked)]
+    known = next((run for run in runs if run["model"] is not None), None)
+    failed = [
+        failure_values(each.failure, each.engine.name, i) for i, each in enumerate(starts) if each.failure is not None
+    ]
     return {
         "schema": "kvcalc.check/1",
         "kvcalc_version": __version__,
         "log": file,
-        "model": runs[0]["model"],
-        "request": runs[0]["request"],
+        "model": None if known is None else known["model"],
+        "request": None if known is None else known["request"],
         "warnings": list(warnings),
         "verdict": verdict(checked),
-        "lines": [_line(line, each, i) for i, each in enumerate(checked) for line in each.compared],
+        "failed": failed[0] if failed else None,
+        "lines": [
+            _line(line, each, i) for i, each in enumerate(starts) if isinstance(each, Checked) for line in each.compared
+        ],
         "runs": runs,
     }
 
@@ -72,16 +86,34 @@ def rows(document: "CheckDocument") -> "list[LogLine]":
     return document["lines"]
 
 
-def _run(checked: Checked) -> "LogRun":
-    """One start: what it was taken for. `rules_of` is the version whose rules hold for the one that it names."""
-    request, question = checked.question.request, checked.question
+def _run(start: _Start) -> "LogRun":
+    """One start: what it was taken for. `rules_of` is the version whose rules hold for the one that it names.
+
+    `explained_by`: values of what the log leaves open, under each of which its numbers agree.
+    """
+    if isinstance(start, Failed):
+        return {
+            "engine": start.engine.name,
+            "version": start.version,
+            "rules_of": None,
+            "verdict": "unknown",
+            "assumed": None,
+            "explained_by": [],
+            "explanations": [],
+            "failed": True,
+            "model": None,
+            "request": None,
+        }
+    request, question = start.question.request, start.question
     return {
-        "engine": checked.engine.name,
-        "version": checked.version,
+        "engine": start.engine.name,
+        "version": start.version,
         "rules_of": question.version.name,
-        "verdict": checked.verdict,
-        "assumed": checked.assumed or None,
-        "explanations": list(checked.explained),
+        "verdict": start.verdict,
+        "assumed": start.assumed or None,
+        "explained_by": [start.assumed] if start.assumed else list(start.possible),
+        "explanations": list(start.explained),
+        "failed": start.failure is not None,
         "model": model_values(request.facts),
         "request": {
             "context": request.context,
@@ -90,8 +122,8 @@ def _run(checked: Checked) -> "LogRun":
             "v_dtype": request.widths.v.name,
             "kv_heads": request.kv_heads,
             "encoder_tokens": request.encoder_tokens,
-            "engine": checked.engine.name,
-            "engine_version": checked.version or question.version.name,
+            "engine": start.engine.name,
+            "engine_version": start.version or question.version.name,
             "tp": request.layout.tp,
             "pp": request.layout.pp,
             "dp": request.layout.dp,
@@ -137,9 +169,10 @@ def _end(compared: Compared, value: int | None, way: int) -> int | float | None:
     return scaled if scaled is None or not places else round(scaled + way * 0.5 / 10**places, places + 3)
 
 
-def check_report(checked: Sequence[Checked], warnings: Sequence[str]) -> Report:
+def check_report(starts: Sequence[_Start], warnings: Sequence[str]) -> Report:
     """A table for each start, and one verdict."""
-    alone = len(checked) == 1
+    checked = [each for each in starts if isinstance(each, Checked)]
+    alone = len(starts) == 1
     sections = [
         Section(
             "line" if alone else f"{_engine(each)}, {each.question.request.facts.name}",
@@ -147,16 +180,22 @@ def check_report(checked: Sequence[Checked], warnings: Sequence[str]) -> Report:
             [_row(line) for line in each.compared],
         )
         for each in checked
+        if each.compared
     ]
     said = verdict(checked)
     verdicts = [line.verdict for each in checked for line in each.compared]
+    agree = f"{verdicts.count('match')} of {len(verdicts)} numbers agree"
+    failures = [each.failure for each in starts if each.failure is not None]
+    if failures:
+        first = failures[0]
+        agree = f"the start failed at line {first.line}: {first.what}" + (f"; {agree}" if verdicts else "")
     return Report(
         sections,
-        title=checked[0].question.request.facts.name if alone else "",
-        facts=_facts(checked[0]),
-        verdict=f"{said}: {verdicts.count('match')} of {len(verdicts)} numbers agree",
-        fits={"match": True, "mismatch": False, "unknown": None}[said],
-        notes=[note for each in checked for note in _notes(each)],
+        title=checked[0].question.request.facts.name if alone and checked else "",
+        facts=_facts(checked[0]) if checked else [starts[0].engine.name],
+        verdict=f"{said}: {agree}",
+        fits={"match": not failures, "mismatch": False, "unknown": None}[said],
+        notes=[note for told in (*map(failure_words, failures), *map(_notes, checked)) for note in told],
         warnings=list(warnings),
     )
 
@@ -211,7 +250,12 @@ def _between(compared: Compared) -> str:
 
 def _notes(checked: Checked) -> list[str]:
     found = []
-    if checked.assumed:
+    if checked.possible:
+        several = " or with ".join(checked.possible[:_MOST_EXPLANATIONS])
+        more = len(checked.possible) - _MOST_EXPLANATIONS
+        others = f" or with {more} more" if more > 0 else ""
+        found.append(f"the log does not say, and the numbers agree with {several}{others}")
+    elif checked.assumed:
         found.append(f"not in the log, and taken since the numbers then agree: {checked.assumed}")
     elif checked.version is None:
         found.append(f"the version is not in the log: the rules of {_engine(checked)} were taken")

@@ -19,6 +19,7 @@ from kvcalc.views.grid import (
     settings,
     size_column,
     sizes,
+    some_fit,
     verdict,
     view_of,
 )
@@ -102,14 +103,13 @@ def compare_report(all_of: Sequence[Compared], warnings: Sequence[str], form: Fo
     others = [words for key, words in sizes(view).items() if key not in (view.key, "bytes_per_token")]
     drop = [headings.index(heading) for heading in (*_DROPPED, *others) if heading in headings]
     sections = [Section("", headings, rows, keys=True, drop=tuple(drop))]
-    fitting = sum(one.answer.fits is True for one in all_of)
-    asked = sum(one.answer.refused is None for one in all_of)
+    cells = [one.answer for one in all_of]
     return Report(
         sections,
         title=", ".join(model.name for model in models) if len(models) <= _MOST_NAMED else f"{len(models)} models",
         facts=model_facts(models[0]) if len(models) == 1 else settings(grid, view)[1 if view.varied else 0 :],
-        verdict=verdict(fitting, asked) if view.budget else "",
-        fits=fitting > 0 if view.budget else None,
+        verdict=verdict(cells) if view.budget else "",
+        fits=some_fit(cells) if view.budget else None,
         notes=[
             *(settings(grid, view) if len(models) == 1 else []),
             *(refusals(view.answers) if form == "terminal" else []),

@@ -9,7 +9,7 @@ from kvcalc.views.report import Bytes, Cell, Count, Gauge
 
 __all__ = [
     "FAR", "WORDS", "View", "axis_column", "budgets", "fits", "gauge", "label", "largest", "refusals", "settings",
-    "size_column", "sizes", "value_on", "verdict", "view_of",
+    "size_column", "sizes", "some_fit", "value_on", "verdict", "view_of",
 ]  # fmt: skip
 
 WORDS = {"kv_dtype": "KV dtype", "gpu": "GPU"}
@@ -117,10 +117,22 @@ def budgets(grid: Grid, view: View) -> list[tuple[str, int]]:
     return [("; ".join(labels), budget) for budget, labels in found.items()]
 
 
-def verdict(fitting: int, asked: int) -> str:
-    if asked == 1:
-        return "fits" if fitting else "does not fit"
-    return f"{fitting:,} of {asked:,} fit" if fitting else f"none of {asked:,} fits"
+def verdict(answers: Sequence[GridCell]) -> str:
+    """How many fit of those that could be asked; what hangs on a flag that is not counted is neither."""
+    asked = [answer for answer in answers if answer.refused is None]
+    fitting, undecided = sum(answer.fits is True for answer in asked), sum(answer.fits is None for answer in asked)
+    rest = f", {undecided:,} undecided, since a flag is not counted" if undecided else ""
+    if len(asked) == 1:
+        return "fits" if fitting else f"undecided{rest.partition('undecided')[2]}" if undecided else "does not fit"
+    some = fitting or undecided
+    return f"{fitting:,} of {len(asked):,} fit{rest}" if some else f"none of {len(asked):,} fits"
+
+
+def some_fit(answers: Sequence[GridCell]) -> bool | None:
+    """Whether any fits; None where none does for sure and some are undecided."""
+    if any(answer.fits for answer in answers):
+        return True
+    return None if any(answer.fits is None and answer.refused is None for answer in answers) else False
 
 
 def refusals(answers: Sequence[tuple[Plane, GridCell]]) -> list[str]:
@@ -164,7 +176,9 @@ def largest(answer: GridCell) -> Cell:
 
 
 def fits(_: Plane, answer: GridCell) -> Cell:
-    return "refused" if answer.fits is None else "yes" if answer.fits else "no"
+    if answer.fits is None:  # a flag that is not counted may decide
+        return "refused" if answer.refused is not None else "open"
+    return "yes" if answer.fits else "no"
 
 
 def gauge(view: View) -> Callable[[Plane, GridCell], Cell]:

@@ -182,6 +182,8 @@ def _verdict(fit: Fit, size: Size) -> str:
     asked = f"batch {request.batch:,} at {many(request.context, 'token')}"
     if fit.fits:
         return f"fits: {asked}"
+    if fit.fits is None:
+        return f"undecided: {asked} lacks memory here, and a flag that is not counted may make up for it"
     if memory.vram is not None and memory.kv_budget <= 0:
         if memory.gpus_for_weights is None:
             return "does not fit: the overhead alone takes all that may be used"

@@ -22,6 +22,7 @@ from kvcalc.views.grid import (
     settings,
     size_column,
     sizes,
+    some_fit,
     value_on,
     verdict,
     view_of,
@@ -124,14 +125,13 @@ def sweep_report(answer: GridAnswer, answers: Sequence[tuple[Plane, GridCell]], 
     sections = _matrices(view) if matrix else [_listed(view, form, budget=several)]
     if view.budget and (matrix or not several):
         sections.append(_memory(grid, view))
-    fitting = sum(cell.fits is True for _, cell in answers)
-    asked = sum(cell.refused is None for _, cell in answers)
+    cells = [cell for _, cell in answers]
     return Report(
         sections,
         title=model.name,
         facts=model_facts(model),
-        verdict=verdict(fitting, asked) if view.budget else "",
-        fits=fitting > 0 if view.budget else None,
+        verdict=verdict(cells) if view.budget else "",
+        fits=some_fit(cells) if view.budget else None,
         notes=[*settings(grid, view), *(refusals(answers) if terminal else [])],
         warnings=list(answer.warnings),
     )

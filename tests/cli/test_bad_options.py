@@ -61,7 +61,6 @@ MODELS = [
     Bad(["llama3-70b", "--gpu", "0xh100"], ("--gpu", "1 to")),
     Bad(["llama3-70b", "--gpu", "x\x1b[2J"], ("--gpu", "expected a GPU")),
     Bad(["llama3-70b", "--gpu", "h100", "--vram", "80GB"], ("--gpu", "--vram")),
-    Bad(["llama3-70b", "--gpu", "h100", "--kv-memory", "8GB"], ("--kv-memory", "--gpu")),
     Bad(["llama3-70b", "--gpu", "8xh100", "--gpus", "4"], ("--gpus", "8xh100")),
     Bad(["llama3-70b", "--gpu", "8xh100", "--tp", "4"], ("--gpu:", "8 contradicts tp 4")),
     Bad(["--gpu", "8xh100", "--", "vllm", "serve", "meta-llama/Meta-Llama-3-70B", "-tp", "4"], ("8 contradicts tp 4",)),

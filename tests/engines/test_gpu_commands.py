@@ -260,7 +260,7 @@ def test_a_file_that_is_not_here_is_named(
         ("containers:\n- image: vllm/vllm-openai:v0.15.1\n  command: [sh, -c]\n  args: ['vllm serve {}']\n", "0.15.1"),
         ("containers:\n- image: vllm/vllm-openai:v0.26.0\n  command: [vllm, serve, {}]\n", "0.26.0"),
         ("services:\n  x:\n    image: vllm/vllm-openai:v0.28.0\n    entrypoint: vllm serve {}\n", "0.28.0"),
-        ("services:\n  x:\n    image: nvcr.io/nvidia/tensorrt-llm/release:0.20.0\n    command: trtllm-serve {}\n", "0.8.0"),
+        ("services:\n  x:\n    image: nvcr.io/nvidia/tensorrt-llm/release:0.20.0\n    command: trtllm-serve {}\n", "0.11.0"),
         ("docker run --entrypoint python3 vllm/vllm-openai:v0.27.0 -m vllm.entrypoints.openai.api_server --model {}", "0.27.0"),
         ("docker run vllm/vllm-openai:nightly --model {}", "0.33.0"),
         # an image of one engine that starts another says nothing of its version
@@ -288,3 +288,27 @@ def test_groups_of_attention_need_the_caches_memory(capsys: pytest.CaptureFixtur
                   ["trtllm-serve", LLAMA, "--tp_size", "8", "--enable_attention_dp"]):  # fmt: skip
         assert run(["--vram", "80GB", "--", *words]) == 2
         assert "give --kv-memory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "key", "value"),
+    [
+        # a public log of Whisper on a small card: 173x, since 2,048 tokens are batched there; 8,192 would make it 50x
+        ("whisper-large-v3 --context max --kv-memory 65.9GiB --gpu rtx-3090 --engine vllm@0.11.0", "max_concurrency", "173.03"),
+        ("whisper-large-v3 --context max --kv-memory 65.9GiB --engine vllm@0.11.0", "max_concurrency", "49.99"),
+        # two cards are tp 2: 10 GiB // (16 tokens x 65,536 B) blocks
+        ("llama3.1-8b --kv-memory 10GiB --gpu 2xrtx-3090 --engine vllm", "num_blocks", "10240"),
+        # states of 24 heads x 128 x 128 x 4 B and 5,120 x 3 x 2 B in pages of 16s of 2,048 B a token: 783, so 784
+        ("qwen3.6-27b --tp 2 --engine vllm@0.20.0 -- --enable-prefix-caching", "block_size", "784"),
+        # NVIDIA/TensorRT-LLM#1400
+        ("llama2-7b --kv-memory 69524783104B --engine tensorrt-llm@0.8", "log_lines",
+         '["Allocate 69524783104 bytes for k/v cache. ", "Using 132608 tokens in paged KV cache."]'),
+    ],
+)  # fmt: skip
+def test_memory_of_the_cache_beside_a_card(
+    words: str, key: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The card says whose kernels run, and which defaults hold; the memory is what was given."""
+    front, dashes, behind = words.partition(" -- ")
+    assert run([*front.split(), "--get", f"engine.{key}", *([dashes.strip()] if dashes else []), *behind.split()]) == 0
+    assert capsys.readouterr().out.strip() == value

@@ -1,8 +1,10 @@
 """The lines of a log that matter, whatever stands around them, and however hostile the rest is."""
 
 import gzip
+import importlib
 import io
 import json
+import lzma
 import subprocess
 import sys
 from pathlib import Path
@@ -172,3 +174,63 @@ def test_a_faulty_packed_log_is_refused() -> None:
     found = pieces(bomb, 1 << 16, "x.gz", most=1 << 20)
     with pytest.raises(KvcalcError, match=r"^x\.gz: unpacks to more"):
         assert [len(piece) for piece in found] == [1 << 16] * 16  # no piece is larger than asked for
+
+
+# Zstandard's frame of RFC 8878: a magic number, a header with the size of the content, and blocks, here as they stand
+# (type 0) or one byte many times (type 1). The last block has the lowest bit of its header set.
+def zstd_frame(content: bytes) -> bytes:
+    """A frame of one block that is not compressed, of at most 255 bytes."""
+    return b"\x28\xb5\x2f\xfd\x20" + bytes([len(content)]) + (len(content) << 3 | 1).to_bytes(3, "little") + content
+
+
+def zstd_bomb(blocks: int) -> bytes:
+    """A frame with a window of 128 KiB, which unpacks to so many times 128 KiB of one byte."""
+    block, last = (((1 << 17) << 3 | 1 << 1 | end).to_bytes(3, "little") + b"x" for end in (0, 1))
+    return b"\x28\xb5\x2f\xfd\x00\x38" + block * (blocks - 1) + last
+
+
+def unpacks_zstd() -> bool:
+    names = ("compression.zstd", "backports.zstd", "pyzstd", "zstandard")
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue
+        return True
+    return False
+
+
+def test_a_log_packed_by_xz_is_read_as_it_was() -> None:
+    """Streams may follow each other, with zeros in multiples of 4 behind them (section 2 of the format)."""
+    text = b"noise\n" * 400_000 + b"a MARK\n"
+    halves = lzma.compress(text[:1_000_000]) + bytes(8) + lzma.compress(text[1_000_000:])
+    assert list(marked_lines(io.BytesIO(halves), Marks(("MARK",), (), ()))) == [MarkedLine(400_001, "a MARK")]
+    with pytest.raises(KvcalcError, match=r"^x\.xz: expected a log packed by xz"):
+        list(pieces(io.BytesIO(b"\xfd7zXZ\x00" + b"\xff" * 50_000), 1 << 16, "x.xz"))
+    found = pieces(io.BytesIO(lzma.compress(bytes(1 << 22))), 1 << 16, "x.xz", most=1 << 20)
+    with pytest.raises(KvcalcError, match=r"^x\.xz: unpacks to more"):
+        assert max(len(piece) for piece in found) <= 1 << 16
+
+
+@pytest.mark.skipif(
+    not unpacks_zstd(), reason="no library for Zstandard: Python 3.14 has one, or pip install zstandard"
+)
+def test_a_log_packed_by_zstd_is_read_as_it_was() -> None:
+    """Frames may follow each other, and are unpacked in parts of bounded size."""
+    two = zstd_frame(b"noise\na MARK\n") + zstd_frame(b"another MARK\n")
+    lines = list(marked_lines(io.BytesIO(two), Marks(("MARK",), (), ())))
+    assert [(line.number, line.text) for line in lines] == [(2, "a MARK"), (3, "another MARK")]
+    assert sum(map(len, pieces(io.BytesIO(zstd_bomb(100)), 1 << 20, "x.zst"))) == 100 << 17
+    with pytest.raises(KvcalcError, match=r"^x\.zst: expected a log packed by zstd"):
+        list(pieces(io.BytesIO(b"\x28\xb5\x2f\xfd" + b"\xff" * 50_000), 1 << 16, "x.zst"))
+    with pytest.raises(KvcalcError, match=r"^x\.zst: unpacks to more"):
+        assert list(pieces(io.BytesIO(zstd_bomb(1 << 14)), 1 << 20, "x.zst", most=1 << 24))
+
+
+def test_zstd_without_a_library_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python has none before 3.14: the way out is named."""
+    for name in ("compression.zstd", "backports.zstd", "pyzstd", "zstandard"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(KvcalcError, match=r"^x\.zst: a log packed by Zstandard") as caught:
+        list(pieces(io.BytesIO(zstd_frame(b"a MARK\n")), 1 << 16, "x.zst"))
+    assert "zstd -dc FILE | kvcalc check -" in (caught.value.hint or "")

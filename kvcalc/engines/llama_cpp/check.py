@@ -1,21 +1,18 @@
-"""What llama.cpp's printed sizes should be, and which other readings of a log there are."""
+"""What llama.cpp's printed sizes should be."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kvcalc.core.formula import kept
-from kvcalc.core.model import Latent, Recurrent
 from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp.caches import compressed_cells, keep
 from kvcalc.engines.llama_cpp.context import Context, context_of
-from kvcalc.engines.llama_cpp.versions import VERSIONS, Version
-from kvcalc.engines.log_form import MIB, Expected, MatchedLine, Printed, StartLog, Variation, plain
+from kvcalc.engines.log_form import MIB, Expected, MatchedLine, Printed, StartLog, plain
 from kvcalc.engines.stages import stage_caches
 
-__all__ = ["expect", "rows", "rules_of", "variations"]
+__all__ = ["Pool", "expect", "pools"]
 
 
-class _Pool(NamedTuple):
+class Pool(NamedTuple):
     """One cache as llama.cpp reports it: its layers, cells of a stream, and bytes of K and V, or of R, S and P."""
 
     name: str
@@ -28,7 +25,7 @@ class _Pool(NamedTuple):
 _ORDER = ("base", "swa", "csa", "hca", "lid", "index")
 
 
-def _pools(question: Question, context: Context) -> tuple[list[_Pool], _Pool | None]:
+def pools(question: Question, context: Context) -> tuple[list[Pool], Pool | None]:
     """The caches with keys, and the one with states."""
     found: dict[str, tuple[int, tuple[int, ...]]] = {}
     for each in stage_caches(question):
@@ -39,9 +36,9 @@ def _pools(question: Question, context: Context) -> tuple[list[_Pool], _Pool | N
     cells["hca"] = compressed_cells(context, 128)[1]
     if "swa" in found:
         found.setdefault("base", (0, (0, 0)))
-    keyed = [_Pool(name, *_flat(found[name], cells.get(name, context.cells))) for name in _ORDER if name in found]
+    keyed = [Pool(name, *_flat(found[name], cells.get(name, context.cells))) for name in _ORDER if name in found]
     states = found.get("recurrent")
-    return keyed, states and _Pool("recurrent", *_flat(states, context.sequences))
+    return keyed, states and Pool("recurrent", *_flat(states, context.sequences))
 
 
 def _flat(pool: tuple[int, tuple[int, ...]], cells: int) -> tuple[int, int, tuple[int, ...]]:
@@ -51,8 +48,9 @@ def _flat(pool: tuple[int, tuple[int, ...]], cells: int) -> tuple[int, int, tupl
 def expect(question: Question, run: StartLog) -> Iterator[Expected]:
     """Each printed cache beside the one that stands in its place, cache by cache in their order."""
     context = context_of(question)
-    keyed, states = _pools(question, context)
+    keyed, states = pools(question, context)
     place, buffers = 0, _Buffers()
+    refused: MatchedLine | None = None
     for found in run.found:
         says = found.says
         if "context" in says or "n_ctx" in says:  # another context, such as that of a trial or of a draft
@@ -63,6 +61,12 @@ def expect(question: Question, run: StartLog) -> Iterator[Expected]:
             buffers.announced = _of(keyed, says["cache"])
             place = keyed.index(buffers.announced) if buffers.announced in keyed else place
             yield from _cells(found, keyed[place] if place < len(keyed) else None)
+        elif "refused" in says or ("refused_mib" in says and refused is None):  # bytes say more than MiB
+            refused = found
+        elif "kv_refused" in says and refused is not None:
+            pool = buffers.announced or (keyed[place] if place < len(keyed) else None)
+            yield from _refused(refused, pool, buffers.keyed)
+            refused, buffers.keyed, buffers.announced = None, [], None
         elif "buffer_mib" in says or "rs_buffer_mib" in says:
             buffers.add(found)
         elif "rs_mib" in says:
@@ -77,7 +81,7 @@ def expect(question: Question, run: StartLog) -> Iterator[Expected]:
     yield from buffers.close_states(states, run)
 
 
-def _of(keyed: list[_Pool], cache: str) -> _Pool | None:
+def _of(keyed: list[Pool], cache: str) -> Pool | None:
     """The cache that a line announces."""
     names = {"non-SWA": "base", "SWA": "swa", "main": "base", "indexer": "index", "DSV4 CSA compressed": "csa",
              "DSV4 HCA compressed": "hca", "DSV4 lightning-indexer": "lid"}  # fmt: skip
@@ -90,20 +94,41 @@ class _Buffers:
     def __init__(self) -> None:
         self.keyed: list[MatchedLine] = []
         self.states: list[MatchedLine] = []
-        self.announced: _Pool | None = None
+        self.announced: Pool | None = None
 
     def add(self, found: MatchedLine) -> None:
         (self.keyed if "buffer_mib" in found.says else self.states).append(found)
 
-    def close(self, pool: _Pool | None, run: StartLog) -> Iterator[Expected]:
+    def close(self, pool: Pool | None, run: StartLog) -> Iterator[Expected]:
         pool, self.announced = self.announced or pool, None
         found, self.keyed = self.keyed, []
         if found and pool is not None:
             yield from _summed(found, "buffer_mib", f"{_prefix(pool)}kv_mib", sum(pool.sizes), run)
 
-    def close_states(self, pool: _Pool | None, run: StartLog) -> Iterator[Expected]:
+    def close_states(self, pool: Pool | None, run: StartLog) -> Iterator[Expected]:
         if self.states and pool is not None:
             yield from _summed(self.states, "rs_buffer_mib", "rs_mib", sum(pool.sizes), run)
+
+
+_ALIGNED = 128  # bytes that an allocation may be longer, so that it begins where tensors do (ggml-backend.cpp)
+
+
+def _refused(found: MatchedLine, pool: Pool | None, before: list[MatchedLine]) -> Iterator[Expected]:
+    """The buffer that a device had no memory for: all of a cache, or the part of some layers where devices share it."""
+    exact, printed = plain(found.says.get("refused")), found.get("refused_mib", 2)
+    size = exact if exact is not None else None if printed is None else printed.whole(MIB)
+    if pool is None or size is None or not pool.layers:
+        return
+    whole = sum(pool.sizes)
+    off = [abs(size - whole * layers // pool.layers) for layers in range(1, pool.layers)]
+    near = _ALIGNED if exact is not None else MIB // 100
+    excuse = ""
+    if before or (size < whole and min(off, default=near + 1) <= near):
+        excuse = "the part of one of several devices"
+    counted = Expected(found.number, f"{_prefix(pool)}bytes", Printed(size), "B", 1)
+    if exact is None and printed is not None:
+        counted = Expected(found.number, f"{_prefix(pool)}kv_mib", printed, "MiB", MIB)
+    yield counted._replace(low=whole, predicted=whole, high=whole + _ALIGNED, excuse=excuse)
 
 
 def _summed(found: list[MatchedLine], name: str, quantity: str, size: int, run: StartLog) -> Iterator[Expected]:
@@ -120,17 +145,17 @@ def _scale(run: StartLog) -> int:
     return MIB if run.giga == 2**30 else 10**6
 
 
-def _prefix(pool: _Pool) -> str:
+def _prefix(pool: Pool) -> str:
     return "" if pool.name == "base" else f"{pool.name}_"
 
 
-def _cells(found: MatchedLine, pool: _Pool | None) -> Iterator[Expected]:
+def _cells(found: MatchedLine, pool: Pool | None) -> Iterator[Expected]:
     printed = found.get("cells")
     if printed is not None and pool is not None and pool.name in ("base", "swa"):
         yield Expected(found.number, f"{_prefix(pool)}cells", printed, "", 1, pool.cells, pool.cells, pool.cells)
 
 
-def _keyed(found: MatchedLine, pool: _Pool | None, run: StartLog) -> Iterator[Expected]:
+def _keyed(found: MatchedLine, pool: Pool | None, run: StartLog) -> Iterator[Expected]:
     """Cells, layers, and the sizes of K and V."""
     prefix = "" if pool is None else _prefix(pool)
     for name in ("cells", "layers"):
@@ -147,7 +172,7 @@ def _keyed(found: MatchedLine, pool: _Pool | None, run: StartLog) -> Iterator[Ex
             yield _sized(found, prefix + name, printed, size, run, "a cache of a draft, whose shape is not in the log")
 
 
-def _recurrent(found: MatchedLine, pool: _Pool | None, question: Question, run: StartLog) -> Iterator[Expected]:
+def _recurrent(found: MatchedLine, pool: Pool | None, question: Question, run: StartLog) -> Iterator[Expected]:
     """Cells and the sizes of R, S and P; the layers are those of the whole model."""
     why = "no state is known of this model"
     counts = {"rs_cells": pool.cells, "rs_layers": len(question.request.model.layers)} if pool else {}
@@ -168,78 +193,3 @@ def _sized(found: MatchedLine, quantity: str, printed: Printed, size: int | None
         return Expected(found.number, quantity, printed, "MiB", _scale(run), why=why)
     off = size >> 24
     return Expected(found.number, quantity, printed, "MiB", _scale(run), size - off, size, size + off)
-
-
-def rules_of(run: StartLog) -> str | None:
-    """The newest build that prints in this way."""
-    newest = rows(run)[-1]
-    return newest.name if newest != VERSIONS[-1] else None
-
-
-def rows(run: StartLog) -> list[Version]:
-    """The builds that may have printed a run."""
-    found = list(VERSIONS)
-    sized = [each.says for each in run.found if "kv_mib" in each.says]
-    states = [each.says for each in run.found if "rs_mib" in each.says]
-    if any("fork" in says for says in sized):  # ik_llama.cpp, which kept latents early
-        return found
-    if any("cells" not in says for says in sized):  # KV self size, until the first caches for sequences
-        found = [row for row in found if (row.padded_window and not row.streams) or row.window in (None, "batch")]
-    if any("streams" in says for says in sized):
-        found = [row for row in found if row.streams]
-    elif any("seqs" in says for says in sized):
-        found = [row for row in found if row.window and not row.streams]
-    if states:
-        log = 3 if any("p_f32_mib" in says for says in states) else 2 if any("rs_seq" in says for says in states) else 1
-        found = [row for row in found if row.log == log or (log == 1 and not row.log) or "r_f32_mib" not in states[0]]
-    return found or list(VERSIONS)
-
-
-def variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:
-    """Builds of other years, what the log does not state of the context, and states kept for drafts."""
-    if version is None:
-        for row in reversed(rows(run)):
-            if row != question.version:
-                yield Variation(f"the rules of llama.cpp {row.name}", question._replace(version=row), open=True)
-    for words, settings in _settings(question, run):
-        changed = question._replace(settings={**question.settings, **settings})
-        silent = not ("swa_full" in settings and _announced(run))
-        yield Variation(words, changed, open=silent)
-        if version is None and silent:
-            for row in reversed(rows(run)):
-                yield Variation(f"{words}, the rules of llama.cpp {row.name}", changed._replace(version=row), open=True)
-    yield from _file(question, run)
-    if version is not None:
-        for row in VERSIONS:
-            if row != question.version:
-                yield Variation(
-                    f"the rules of another time, llama.cpp {row.name}", question._replace(version=row), open=False
-                )
-
-
-def _file(question: Question, run: StartLog) -> Iterator[Variation]:
-    """Files that were converted before llama.cpp knew latents hold a model of many heads."""
-    row, caches = question.version, question.request.model.distinct_caches
-    if isinstance(row, Version) and row.latent != "heads" and any(isinstance(c, Latent) for c in caches):
-        changed = question._replace(version=row._replace(latent="heads"))
-        silent = run.last("key") is None  # its metadata would tell
-        yield Variation("a file from before latents had keys of their own, every head kept", changed, open=silent)
-
-
-def _announced(run: StartLog) -> bool:
-    """Windows at full length are warned of just before the caches are announced (llama-kv-cache-iswa.cpp)."""
-    return any("cache" in each.says for each in run.found)
-
-
-def _settings(question: Question, run: StartLog) -> Iterator[tuple[str, dict[str, object]]]:
-    caches = question.request.model.distinct_caches
-    if any(map(kept, caches)):
-        yield "windows at full length (--swa-full)", {"swa_full": True}
-        if "n_ubatch" not in question.settings:
-            for size in (64, 128, 256, 1024, 2048):
-                yield f"-ub {size}", {"n_ubatch": size, "n_batch": max(2048, size)}
-    if "flash_attn" not in question.settings:
-        yield "-fa off", {"flash_attn": "off"}
-    if any(isinstance(c, Recurrent) for c in caches) and not plain(run.last("rs_seq")):
-        for drafted in range(1, 9):
-            yield f"states kept for {drafted} drafted tokens", {"n_rs_seq": drafted}

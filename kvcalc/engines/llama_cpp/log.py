@@ -7,17 +7,26 @@ llama-model.cpp and llama-model-loader.cpp of llama.cpp 0c1e57098 and of older c
 import re
 from collections.abc import Iterator, Sequence
 
-from kvcalc.engines.llama_cpp.check import expect, rules_of, variations
+from kvcalc.engines.llama_cpp.check import expect
+from kvcalc.engines.llama_cpp.failed import FAILURES, failure
+from kvcalc.engines.llama_cpp.variations import rules_of, variations, ways
 from kvcalc.engines.log_form import LogFacts, LogForm, MatchedLine, StartLog, line, plain
 
 __all__ = ["FORM", "LINES", "flash_of", "metadata_of"]
 
 _CONTEXT = ("llama_context", "llama_new_context_with_model", "llama_init_from_model")
-_SETTINGS = ("n_seq_max", "n_ctx", "n_batch", "n_ubatch", "flash_attn", "kv_unified")
+_SETTINGS = ("n_seq_max", "n_ctx", "n_ctx_seq", "n_batch", "n_ubatch", "flash_attn", "kv_unified")
+_ASKED = (  # January to April 2025
+    r"_init: kv_size = (?P<kv_cells>\d+), offload = \d, type_k = '(?P<k_type>\w+)', type_v = '(?P<v_type>\w+)'"
+)
+_SLOTS = (
+    r"n_slots = (?P<n_slots>\d+)(?:, n_ctx_slot = (?P<slot_cells>\d+)(?:, kv_unified = '(?P<slots_unified>\w+)')?)?"
+)
 
 
-def _mib(name: str) -> str:
-    return rf" *(?P<{name}>[\d.]+) MiB"
+def _mib(name: str, unit: str = "MiB") -> str:
+    """A size. What was printed as MB in 2023 was counted in MiB."""
+    return rf" *(?P<{name}>[\d.]+) (?:{unit})"
 
 
 def _typed(part: str, what: str) -> str:
@@ -31,7 +40,8 @@ _OF_CACHE = (
     rf"(?:, {_typed('k', 'K')}, {_typed('v', 'V')})?"
 )
 _OF_ITSELF = (  # until May 2025; c^KV is ik_llama.cpp's
-    rf"KV self size +={_mib('kv_mib')}(?:, {_typed('k', '(?:K|(?P<fork>c.KV))')})?(?:, {_typed('v', 'V')})?"
+    rf"[Kk][Vv] self size +={_mib('kv_mib', 'MB|MiB')}"
+    rf"(?:, {_typed('k', '(?:K|(?P<fork>c.KV))')})?(?:, {_typed('v', 'V')})?"
 )
 _OF_STATES = (
     rf"llama_memory_recurrent: +size +={_mib('rs_mib')} \( *(?P<rs_cells>\d+) cells?, +(?P<rs_layers>\d+) layers"
@@ -53,13 +63,16 @@ LINES = (
     line("print_info: ", r"\bgeneral\.name +=\s+(?P<name>\S.{0,119})"),
     line("llama_context", r"(?P<context>constructing) llama_context"),
     *(line(mark, rf"{mark}: +{name} +=\s+(?P<{name}>\w+)") for mark in _CONTEXT for name in _SETTINGS),
+    line("kv_size = ", _ASKED),
+    line("n_slots", _SLOTS),
     line("full-size SWA cache", r"using (?P<swa_full>full-size) SWA cache"),
     line("size =", r"creating +(?P<cache>[\w -]{2,40}?) KV cache, size =\s+(?P<cells>\d+) cells", "count"),
     line("size =", rf"(?P<device>\S{{1,40}}) KV buffer size ={_mib('buffer_mib')}", "count"),
     line("size =", rf"(?P<device>\S{{1,40}}) RS buffer size ={_mib('rs_buffer_mib')}", "count"),
-    line("KV self size", _OF_ITSELF, "count"),
+    line("self size", _OF_ITSELF, "count"),
     line("size =", _OF_CACHE, "count"),
     line("size =", _OF_STATES, "count"),
+    *FAILURES,
 )
 
 
@@ -68,7 +81,29 @@ def _said(run: StartLog) -> LogFacts:
     build = run.last("build")
     names = [name for name in (run.last("file"), run.last("name")) if name]
     version = f"b{build}" if build else None
-    return LogFacts(tuple(names), version, tuple(_words(run)), metadata=metadata_of(run), rules=rules_of(run))
+    stated = {"kv_dtype": run.last("k_type") is not None, "batch": _sequences(run) is not None}
+    return LogFacts(
+        tuple(names),
+        version,
+        tuple(_words(run)),
+        metadata=metadata_of(run),
+        rules=rules_of(run),
+        open=frozenset(name for name, known in stated.items() if not known),
+    )
+
+
+def _sequences(run: StartLog) -> int | None:
+    """How many sequences there are, in whatever line says so."""
+    stated = (plain(run.last(name)) for name in ("n_seq_max", "seqs", "rs_seqs", "rs_cells", "n_slots"))
+    return next(filter(None, stated), None)
+
+
+def _of_slots(run: StartLog, unified: str | None) -> str | None:
+    """The context of all slots together: they share it, or each has its own."""
+    slots, cells = plain(run.last("n_slots")), plain(run.last("slot_cells"))
+    if not slots or not cells:
+        return None
+    return str(cells if unified == "true" else cells * slots)
 
 
 _FLASH = {"1": "on", "0": "off", "enabled": "on", "disabled": "off", "auto": "auto"}
@@ -76,15 +111,14 @@ _FLASH = {"1": "on", "0": "off", "enabled": "on", "disabled": "off", "auto": "au
 
 def _words(run: StartLog) -> Iterator[str]:
     """The command line that such a context comes from."""
-    sequences = plain(run.last("n_seq_max")) or plain(run.last("seqs")) or plain(run.last("rs_seqs"))
-    sequences = sequences or plain(run.last("rs_cells"))
-    streams, cells = plain(run.last("streams")) or 1, plain(run.first("cells"))
-    n_ctx = run.last("n_ctx") or (str(cells * streams) if cells else None)
+    sequences = _sequences(run)
+    unified = run.last("kv_unified") or run.last("slots_unified")
+    streams, cells = plain(run.last("streams")) or 1, plain(run.first("kv_cells") or run.first("cells"))
+    n_ctx = run.last("n_ctx") or (str(cells * streams) if cells else _of_slots(run, unified))
     if n_ctx is not None:
         yield from ("-c", n_ctx)
     if sequences is not None:
         yield from ("-np", str(sequences))
-        unified = run.last("kv_unified")
         if unified == "true" or (unified is None and sequences > 1 and streams == 1):
             yield "-kvu"
     k_type = run.first("k_type")
@@ -154,4 +188,4 @@ def _claims(found: Sequence[MatchedLine]) -> bool:
     return not any("ollama" in each.says for each in found)
 
 
-FORM = LogForm(LINES, _said, expect, variations, _claims, pooled=False)
+FORM = LogForm(LINES, _said, expect, ways, variations, failure, _claims, pooled=False, sorted=False)

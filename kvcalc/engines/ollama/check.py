@@ -1,4 +1,4 @@
-"""What Ollama's printed sizes should be, and which other readings of a log there are.
+"""What Ollama's printed sizes should be.
 
 Sources: llm/llama_server.go of Ollama fb3076099; for the engine of its own before 0.30 ml/device.go of 0.11 to 0.24.
 """
@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 
 from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp import check as llama
-from kvcalc.engines.log_form import GIB, MIB, Expected, MatchedLine, StartLog, Variation
+from kvcalc.engines.llama_cpp.variations import rows
+from kvcalc.engines.log_form import GIB, MIB, Expected, MatchedLine, StartLog
 from kvcalc.engines.ollama.engine import server_question
-from kvcalc.engines.ollama.versions import VERSIONS, Version
+from kvcalc.engines.ollama.versions import Version
 from kvcalc.errors import KvcalcError
 
-__all__ = ["expect", "variations"]
+__all__ = ["UNITS", "expect"]
 
-_UNITS = {"KiB": 2**10, "MiB": MIB, "GiB": GIB, "TiB": 2**40}
-_OF_SERVER = ("cells", "kv_mib", "buffer_mib", "rs_mib", "rs_buffer_mib")
+UNITS = {"KiB": 2**10, "MiB": MIB, "GiB": GIB, "TiB": 2**40}
+_OF_SERVER = ("cells", "kv_mib", "buffer_mib", "rs_mib", "rs_buffer_mib", "kv_refused")
 
 
 def expect(question: Question, run: StartLog) -> Iterator[Expected]:
@@ -24,7 +25,7 @@ def expect(question: Question, run: StartLog) -> Iterator[Expected]:
     if any(name in each.says for each in run.found for name in _OF_SERVER):
         version = question.version
         assert isinstance(version, Version)
-        build = version.build or llama.rows(run)[-1]  # one inside an older Ollama is known by its lines alone
+        build = version.build or rows(run)[-1]  # one inside an older Ollama is known by its lines alone
         yield from llama.expect(server_question(question._replace(version=version._replace(build=build))), run)
 
 
@@ -49,7 +50,7 @@ def _own(question: Question, run: StartLog) -> Iterator[Expected]:
 
 def _devices(group: Sequence[MatchedLine], total: int | None, why: str, run: StartLog) -> Iterator[Expected]:
     sizes = [
-        (found.number, printed, found.says["own_unit"], _UNITS[found.says["own_unit"]] * run.giga // GIB)
+        (found.number, printed, found.says["own_unit"], UNITS[found.says["own_unit"]] * run.giga // GIB)
         for found in group if (printed := found.get("own_size", 1)) is not None
     ]  # fmt: skip
     for i, (number, printed, unit, scale) in enumerate(sizes):
@@ -59,20 +60,3 @@ def _devices(group: Sequence[MatchedLine], total: int | None, why: str, run: Sta
         others = [(each.whole(by), *each.bounds(by)) for _, each, _, by in (*sizes[:i], *sizes[i + 1 :])]
         whole, low, high = (sum(other[k] for other in others) for k in range(3))
         yield Expected(number, "kv", printed, unit, scale, max(total - high, 0), max(total - whole, 0), total - low)
-
-
-def variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:
-    """Other versions, and what Ollama settles by the memory: its batch, and whether it drafts."""
-    for row in reversed(VERSIONS):
-        if row != question.version:
-            words = f"the rules of {'another time, ' if version else ''}ollama {row.name}"
-            yield Variation(words, question._replace(version=row), open=version is None)
-    for words, settings in (
-        *((f"num_batch {size}", {"num_batch": size}) for size in (256, 512, 1024, 2048) if not _batched(run)),
-        ("4 drafted tokens", {"drafted": 4}),
-    ):
-        yield Variation(words, question._replace(settings={**question.settings, **settings}), open=True)
-
-
-def _batched(run: StartLog) -> bool:
-    return bool(run.last("n_ubatch") or run.last("batch"))

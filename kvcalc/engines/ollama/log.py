@@ -8,38 +8,51 @@ from collections.abc import Iterator, Sequence
 
 from kvcalc.engines.llama_cpp.log import LINES, flash_of, metadata_of
 from kvcalc.engines.log_form import LogFacts, LogForm, MatchedLine, StartLog, line, plain
-from kvcalc.engines.ollama.check import expect, variations
+from kvcalc.engines.ollama.check import expect
+from kvcalc.engines.ollama.failed import FAILURES, failure
+from kvcalc.engines.ollama.variations import PARALLEL, variations, ways
 from kvcalc.engines.ollama.versions import VERSIONS
 
 __all__ = ["FORM"]
 
 _OWN = (
     line("Listening on", r"Listening on \S{3,60} \(version (?P<version>[^)\s]{1,60})\)", "lasting"),
-    line("server config", r"OLLAMA_KV_CACHE_TYPE:(?P<kv_type>\w+)", "lasting"),
+    line("server config", r"OLLAMA_KV_CACHE_TYPE:(?P<kv_type>\w*)", "lasting"),
     line("msg=load request", r"Parallel:(?P<parallel>\d+) BatchSize:(?P<batch>\d+) FlashAttention:(?P<flash>\w+) "
          r"KvSize:(?P<kv_size>\d+) KvCacheType:(?P<k_type>\w+)?"),
     line("architecture=", r'architecture=\w+ file_type=\S+ name=(?P<name>[^\s"]{1,120}|"[^"]{1,120}")'),
+    *FAILURES,
     line('"kv cache"', r'device=(?P<own>\S{1,60}) size="(?P<own_size>[\d.]+) (?P<own_unit>[KMGT]iB)"', "count"),
 )  # fmt: skip
+
+
 _FLASH = {"true": "on", "Enabled": "on", "false": "off", "Disabled": "off"}
 
 
 def _said(run: StartLog) -> LogFacts:
     names = [name.strip('"') for name in (run.last("name"),) if name]
     rules = VERSIONS[0].name if run.last("own") else None
-    return LogFacts(tuple(names), run.last("version"), env=dict(_env(run)), metadata=metadata_of(run), rules=rules)
+    return LogFacts(
+        tuple(names),
+        run.last("version"),
+        env=dict(_env(run)),
+        metadata=metadata_of(run),
+        rules=rules,
+        open=frozenset() if run.stated("k_type", "kv_type", "parallel") else frozenset({"kv_dtype"}),
+    )
 
 
 def _env(run: StartLog) -> Iterator[tuple[str, str]]:
     """The settings that such a context comes from."""
-    stated = (plain(run.last(name)) for name in ("n_seq_max", "seqs", "rs_seqs", "parallel"))
-    sequences = next(filter(None, stated), 1)
-    yield "OLLAMA_NUM_PARALLEL", str(sequences)
-    n_ctx, cells = plain(run.last("n_ctx") or run.last("kv_size")), plain(run.first("cells"))
+    sequences = next(filter(None, (plain(run.last(name)) for name in PARALLEL)), 1)
+    yield "OLLAMA_NUMPARALLEL", str(sequences)
+    n_ctx = plain(run.last("n_ctx") or run.last("kv_size") or run.last("kv_cells"))
+    cells = plain(run.first("cells"))
     tokens = n_ctx // sequences if n_ctx else cells
     if tokens:
         yield "OLLAMA_CONTEXT_LENGTH", str(tokens)
-    yield "OLLAMA_KV_CACHE_TYPE", run.first("k_type") or run.last("kv_type") or "f16"
+    if run.stated("k_type", "kv_type", "parallel"):
+        yield "OLLAMA_KV_CACHE_TYPE", run.first("k_type") or run.last("kv_type") or "f16"
     flash = flash_of(run, run.first("v_type")) or _FLASH.get(run.last("flash") or "")
     if flash in ("on", "off"):
         yield "OLLAMA_FLASH_ATTENTION", "1" if flash == "on" else "0"
@@ -50,7 +63,7 @@ def _env(run: StartLog) -> Iterator[tuple[str, str]]:
 
 
 def _claims(found: Sequence[MatchedLine]) -> bool:
-    return any("ollama" in each.says or "own" in each.says for each in found)
+    return any("ollama" in each.says or "own" in each.says or "wanted" in each.says for each in found)
 
 
-FORM = LogForm((*LINES, *_OWN), _said, expect, variations, _claims, pooled=False)
+FORM = LogForm((*LINES, *_OWN), _said, expect, ways, variations, failure, _claims, pooled=False, sorted=False)

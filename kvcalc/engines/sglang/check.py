@@ -1,4 +1,4 @@
-"""What SGLang's printed numbers should be, and which other readings of a log there are. Its GB is 2^30 bytes.
+"""What SGLang's printed numbers should be. Its GB is 2^30 bytes.
 
 Sources: SGLang 0.5.23, `srt/mem_cache/memory_pool.py`, `swa_memory_pool.py`, `model_executor/pool_configurator.py`; and
 logs that people posted.
@@ -11,12 +11,13 @@ from kvcalc.core import dtypes
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Recurrent
 from kvcalc.engines.allocation import Allocation, Capacity
 from kvcalc.engines.base import Question, no_rule
-from kvcalc.engines.log_form import Expected, MatchedLine, Printed, StartLog, Variation, digits, plain
+from kvcalc.engines.log_form import Expected, MatchedLine, Printed, StartLog, digits
 from kvcalc.engines.placement import restaged
 from kvcalc.engines.sglang.cells import placed, ratio_of, state_bytes, token_bytes, windowed
 from kvcalc.engines.sglang.engine import stages_of
+from kvcalc.engines.sglang.failed import Memory
 
-__all__ = ["expect", "variations"]
+__all__ = ["expect"]
 
 
 class _Cells(NamedTuple):
@@ -71,7 +72,7 @@ def expect(question: Question, run: StartLog) -> Iterator[Expected]:
     page = allocation.values["block_size"]
     assert isinstance(page, int)
     full: dict[str, int] = {}  # tokens of the pool of each replica that is not a draft's
-    memory = _Memory(run)
+    memory = Memory(run)
     sizes: dict[tuple[str, str, int], tuple[str | None, ...]] = {}
     for found in run.found:
         memory.read(found)
@@ -131,48 +132,7 @@ def _pool(
         yield Expected(found.number, quantity, printed, "GB", run.giga, low, high, high)
 
 
-class _Memory:
-    """What the pool of a replica is cut from: free memory behind the weights, less a share of that before them.
-
-    `_profile_available_bytes` in kv_cache_configurator.py takes the least of all ranks; images and drafts come off too.
-    """
-
-    def __init__(self, run: StartLog) -> None:
-        self.run = run
-        self.share = digits(run.last("mem_fraction_static"), 3)
-        self.most = plain(run.last("max_total_tokens"))
-        self.free: dict[tuple[str, str, str], Printed] = {}  # by name, replica and rank
-
-    def read(self, found: MatchedLine) -> None:
-        for name in ("before_gb", "after_gb"):
-            printed = found.get(name, 2)
-            key = name, found.stream, found.rank
-            if printed is not None and not (name == "before_gb" and key in self.free):  # a draft's is a later one
-                self.free[key] = printed
-
-    def budgets(self, stream: str) -> tuple[int, int, int] | None:
-        """The least, the likely and the largest number of bytes, as far as printed digits say."""
-        if self.run.budget is not None:
-            return (self.run.budget,) * 3
-        before, after = (self._least(name, stream) for name in ("before_gb", "after_gb"))
-        if before is None or after is None or self.share is None:
-            return None
-        of = 10**self.share.places
-        kept = max(of - self.share.value, 0)
-        giga = self.run.giga
-        (first, last), (low, high) = before.bounds(giga), after.bounds(giga)
-        budgets = (
-            low - last * kept // of,
-            after.whole(giga) - before.whole(giga) * kept // of,
-            high - first * kept // of,
-        )
-        return None if budgets[2] <= 0 else (max(budgets[0], 0), max(budgets[1], 0), budgets[2])
-
-    def _least(self, name: str, stream: str) -> Printed | None:
-        return min((free for key, free in self.free.items() if key[:2] == (name, stream)), default=None)
-
-
-def _counted(found: MatchedLine, tokens: Printed, allocation: Allocation, memory: _Memory) -> Iterator[Expected]:
+def _counted(found: MatchedLine, tokens: Printed, allocation: Allocation, memory: Memory) -> Iterator[Expected]:
     """Tokens by the memory. Where that is the log's own, other things that it does not show may have come off."""
     budgets = memory.budgets(found.stream)
     if budgets is None or allocation.capacity is None:
@@ -220,19 +180,3 @@ def _slots(run: StartLog, allocation: Allocation, cells: _Cells, full: dict[str,
 def _slots_of(capacity: Capacity) -> int:
     slots = capacity.values.get("state_slots")
     return slots if isinstance(slots, int) else 0
-
-
-def variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
-    """Pages of kernels that the log does not name, and states in another format."""
-    if "page_size" not in question.settings:
-        for page in (1, 16, 32, 64, 128, 256):
-            yield Variation(f"pages of {page} tokens", _with(question, page_size=page), open=True)
-    for dtype in (dtypes.COMPUTE["bf16"], dtypes.FP32):
-        request = question.request
-        if any(isinstance(c, Recurrent) for c in request.model.distinct_caches) and not run.last("mamba_ssm_dtype"):
-            silent = run.last("model_path") is None  # its arguments would name another format
-            yield Variation(f"states in {dtype.name}", _with(question, mamba_ssm_dtype=dtype.name), open=silent)
-
-
-def _with(question: Question, **settings: object) -> Question:
-    return question._replace(settings={**question.settings, **settings})

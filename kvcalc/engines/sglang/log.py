@@ -7,7 +7,9 @@ logs that people posted.
 from collections.abc import Iterator
 
 from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, line, plain
-from kvcalc.engines.sglang.check import expect, variations
+from kvcalc.engines.sglang.check import expect
+from kvcalc.engines.sglang.failed import FAILURES, failure
+from kvcalc.engines.sglang.variations import variations, ways
 
 __all__ = ["FORM"]
 
@@ -21,7 +23,8 @@ _KEYS = (
 _LINES = (
     line("server_args=ServerArgs(", r"server_args=ServerArgs\(", "start", _KEYS),
     line("Load weight ", r"Load weight begin\. avail mem=(?P<before_gb>[\d.]+) GB"),
-    line("Load weight ", r"Load weight end\..{1,200}?avail mem=(?P<after_gb>[\d.]+) GB"),
+    line("Load weight ", r"Load weight end\..{1,200}?avail mem=(?P<after_gb>[\d.]+) GB"
+         r"(?:, mem usage=(?P<taken_gb>[\d.]+) GB)?"),
     line("KV cache", r"Using KV cache dtype: (?:torch\.)?(?P<held_dtype>\w+)"),
     line("liding window memory pool",
          r"[Uu]se [Ss]liding window memory pool.{0,20}?full_layer_tokens=(?P<full_layer_tokens>-?\d+), "
@@ -36,6 +39,7 @@ _LINES = (
          r"KV Cache is allocated\. K size: (?P<k_gb>[\d.]+) GB, V size: (?P<v_gb>[\d.]+) GB", "count"),
     line("max_total_num_tokens=",
          r"\bmax_total_num_tokens=(?P<most>\d+),(?:.{0,200}?\bcontext_len=(?P<context_len>\d+))?", "count"),
+    *FAILURES,
 )  # fmt: skip
 
 _FLAGS = (
@@ -49,7 +53,17 @@ _FLAGS = (
 
 def _said(run: StartLog) -> LogFacts:
     model = run.first("model_path")
-    return LogFacts((model,) if model else (), None, tuple(_words(run)))
+    stated = {
+        "tp": run.stated("tp_size") or run.workers > 0,
+        "kv_dtype": run.last("held_dtype") is not None or run.stated("kv_cache_dtype"),
+    }
+    return LogFacts(
+        (model,) if model else (),
+        None,
+        tuple(_words(run)),
+        open=frozenset(name for name, known in stated.items() if not known),
+        auto=frozenset({"kv_dtype"} if run.last("held_dtype") is None else ()),
+    )
 
 
 def _words(run: StartLog) -> Iterator[str]:
@@ -62,7 +76,7 @@ def _words(run: StartLog) -> Iterator[str]:
     kept = run.first("held_dtype") or run.last("kv_cache_dtype")
     if kept not in (None, "auto"):
         yield from ("--kv-cache-dtype", str(kept))
-    tp, dp = plain(run.last("tp_size")) or 1, plain(run.last("dp_size")) or 1
+    tp, dp = plain(run.last("tp_size")) or run.workers or 1, plain(run.last("dp_size")) or 1
     groups = plain(run.last("attn_dp_size")) or 1
     if run.last("enable_dp_attention") == "True" and groups == 1:  # until 0.5.22 dp_size counts the groups
         groups, dp = dp, 1
@@ -77,4 +91,4 @@ def _words(run: StartLog) -> Iterator[str]:
         yield "--disable-hybrid-swa-memory"
 
 
-FORM = LogForm(_LINES, _said, expect, variations)
+FORM = LogForm(_LINES, _said, expect, ways, variations, failure)

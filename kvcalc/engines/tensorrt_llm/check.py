@@ -11,11 +11,11 @@ from kvcalc.core.formula import widened
 from kvcalc.core.model import Shared
 from kvcalc.core.units import Fraction, ceil_div
 from kvcalc.engines.base import Question
-from kvcalc.engines.log_form import Expected, MatchedLine, Printed, StartLog, Variation, digits, plain
+from kvcalc.engines.log_form import Expected, MatchedLine, Printed, StartLog, Way, Ways, digits, plain
 from kvcalc.engines.stages import stage_caches
 from kvcalc.engines.tensorrt_llm.engine import token_bytes
 
-__all__ = ["expect", "variations"]
+__all__ = ["expect", "stage_tokens", "ways"]
 
 
 class _Memory(NamedTuple):
@@ -27,7 +27,7 @@ class _Memory(NamedTuple):
 
 def expect(question: Question, run: StartLog) -> Iterator[Expected]:
     """Bytes by the tokens that were printed, and tokens by the memory that was estimated or available."""
-    block, token = run.engine.allocate(question).values["block_size"], _tokens_bytes(question)
+    block, token = run.engine.allocate(question).values["block_size"], stage_tokens(question)
     assert isinstance(block, int)
     least, most = min(token), max(token)
     memory = _Memory()
@@ -37,7 +37,7 @@ def expect(question: Question, run: StartLog) -> Iterator[Expected]:
         each, tokens, blocks = found.get("token_bytes"), found.get("tokens"), found.get("num_blocks")
         if each is not None:
             yield Expected(found.number, "token_bytes", each, "B", 1, least, most, most)
-        if "bytes" in found.says and (amount := found.get("bytes")) is not None:
+        if (amount := found.get("bytes")) is not None:
             allocated = (found, amount)
         if blocks is not None:
             counted = Expected(found.number, "num_blocks", blocks)
@@ -56,7 +56,7 @@ def expect(question: Question, run: StartLog) -> Iterator[Expected]:
         memory = memory._replace(estimated=None)  # a trial run with little memory comes before the real one
 
 
-def _tokens_bytes(question: Question) -> list[int]:
+def stage_tokens(question: Question) -> list[int]:
     """Bytes of a token on one rank of each stage, windows in full: nothing narrows them by default."""
     stages = [0] * question.request.layout.pp
     for each in stage_caches(question):
@@ -95,8 +95,15 @@ def _share(text: str | None) -> Fraction | None:
     return None if found is None else Fraction(round(found.value * 10**6 / 10**found.places), 10**6)
 
 
-def variations(question: Question, run: StartLog, version: str | None) -> Iterator[Variation]:  # noqa: ARG001
-    if "tokens_per_block" not in question.settings:
-        for block in (32, 64, 128):
-            settings = {**question.settings, "tokens_per_block": block}
-            yield Variation(f"blocks of {block} tokens", question._replace(settings=settings), open=True)
+def ways(question: Question, run: StartLog, version: str | None) -> Ways:  # noqa: ARG001
+    """Tokens of a block, which the older lines do not say."""
+    if "tokens_per_block" in question.settings:
+        return []
+    return [[_block(size) for size in (16, 32, 64, 128)]]
+
+
+def _block(size: int) -> Way:
+    def change(question: Question) -> Question:
+        return question._replace(settings={**question.settings, "tokens_per_block": size})
+
+    return Way("tokens_per_block", f"blocks of {size} tokens", change)

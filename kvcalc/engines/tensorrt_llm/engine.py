@@ -49,7 +49,8 @@ def allocate(question: Question) -> Allocation:
 
     def capacity(budget: int) -> Capacity:
         found = min((_counted(windows, budget, block) for windows in stages), key=lambda each: each.tokens)
-        return found._replace(log=_log(stages, budget, block, question.request.context))
+        log = _two_lines(stages, found.tokens) if version.two_lines else ()
+        return found._replace(log=log or _log(stages, budget, block, question.request.context))
 
     def holds(budget: int) -> bool:
         return all(
@@ -108,6 +109,12 @@ def _counted(windows: dict[int, int], budget: int, block: int) -> Capacity:
         smallest = min(window for window in windows if window)
         values["swa_tokens"] = _blocks(budget, windows[smallest], len(windows), block) * block
     return Capacity(blocks * block, None, values)
+
+
+def _two_lines(stages: list[dict[int, int]], tokens: int) -> tuple[str, ...]:
+    """The lines of 0.8: bytes on one rank of the first stage, and tokens."""
+    size = tokens * sum(stages[0].values())
+    return (f"Allocate {size} bytes for k/v cache. ", f"Using {tokens} tokens in paged KV cache.")
 
 
 def _log(stages: list[dict[int, int]], budget: int, block: int, length: int) -> tuple[str, ...]:

@@ -6,8 +6,10 @@ that people posted, from 0.8 on.
 
 from collections.abc import Iterator
 
-from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, line
-from kvcalc.engines.tensorrt_llm.check import expect, variations
+from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, line, plain
+from kvcalc.engines.tensorrt_llm.check import expect, ways
+from kvcalc.engines.tensorrt_llm.failed import FAILURES, failure
+from kvcalc.engines.tensorrt_llm.versions import VERSIONS
 
 __all__ = ["FORM"]
 
@@ -20,6 +22,8 @@ _LINES = (
     line("TensorRT-LLM version", r"TensorRT-LLM version: (?P<version>\d\S{0,60})", "start"),
     line("PyTorchConfig(", r"PyTorchConfig\(", "fact", ("kv_cache_dtype",)),
     line("engine args:", r"engine args: \{", "fact", _KEYS),
+    line("kv_cache_quant_algo", r"Setting kv_cache_quant_algo=(?P<quantised>\w{1,20})"),  # of the checkpoint
+    line("MPI size", r"MPI size: (?P<world>\d{1,5}), "),
     line("okens per block", r"Number of tokens per block: (?P<block>\d+)"),
     line("okens per block",
          r"blocks per sequence: \d+(?: \[window size=(?P<window>\d+)\])?, tokens per block=(?P<block>\d+), "
@@ -34,17 +38,46 @@ _LINES = (
          r"max tokens in paged kv cache: total: [\d.]+ GiB, available: (?P<available>[\d.]+) GiB", "count"),
     line("KV cache",
          r"Allocated (?P<kv_gib>[\d.]+) GiB for max tokens in paged KV cache \((?P<tokens>\d+)\)", "count"),
+    line("KV cache",  # of 0.11
+         r"Max tokens in paged KV cache: (?P<tokens>\d+)\. Allocating (?P<bytes>\d+) bytes", "count"),
     line("k/v cache", r"Allocate (?P<bytes>\d+) bytes for k/v cache", "count"),
-    line("KV cache", r"Using (?P<tokens>\d+) total tokens in paged KV cache", "count"),
+    line("KV cache", r"Using (?P<tokens>\d+)(?: total)? tokens in paged KV cache", "count"),
+    *FAILURES,
 )  # fmt: skip
 
 
 def _said(run: StartLog) -> LogFacts:
     model = run.first("model")
-    return LogFacts((model,) if model else (), run.last("version"), tuple(_words(run)))
+    stated = {
+        "tp": run.stated("tensor_parallel_size", "tp_size", "world"),
+        "kv_dtype": _quantised(run) is not None or run.stated("kv_cache_dtype"),
+    }
+    return LogFacts(
+        (model,) if model else (),
+        run.last("version"),
+        tuple(_words(run)),
+        rules=VERSIONS[0].name if run.last("bytes") else None,  # of the first releases alone
+        open=frozenset(name for name, known in stated.items() if not known),
+        auto=frozenset(
+            {"kv_dtype"} if _quantised(run) is None and run.last("kv_cache_dtype") in (None, "auto") else ()
+        ),
+    )
+
+
+# Formats that a checkpoint may declare for the cache, which hold unless a flag says another (llmapi/llm_args.py).
+_QUANTISED = {"fp8": "fp8", "nvfp4": "nvfp4", "int8": "int8"}
+
+
+def _quantised(run: StartLog) -> str | None:
+    return _QUANTISED.get((run.last("quantised") or "").lower())
 
 
 def _words(run: StartLog) -> Iterator[str]:
+    stages, world = plain(run.last("pipeline_parallel_size") or run.last("pp_size")) or 1, plain(run.last("world"))
+    if world and world > 1 and not world % stages and run.last("tensor_parallel_size") is run.last("tp_size") is None:
+        yield from ("--tp_size", str(world // stages))  # a process for each GPU
+    if run.last("kv_cache_dtype") in (None, "auto") and (quantised := _quantised(run)) is not None:
+        yield from ("--kv_cache_dtype", quantised)
     for keys, flag in (
         (("tensor_parallel_size", "tp_size"), "--tp_size"),
         (("pipeline_parallel_size", "pp_size"), "--pp_size"),
@@ -57,4 +90,4 @@ def _words(run: StartLog) -> Iterator[str]:
             yield from (flag, value.lower())
 
 
-FORM = LogForm(_LINES, _said, expect, variations)
+FORM = LogForm(_LINES, _said, expect, ways, failure=failure)

@@ -7,17 +7,19 @@ from kvcalc.core.model import Attention, Latent, Recurrent
 from kvcalc.engines.allocation import Allocation, Capacity
 from kvcalc.engines.base import Question
 from kvcalc.engines.log_form import GIB, Expected, MatchedLine, Printed, StartLog, plain
+from kvcalc.engines.vllm.layout import Laid, laid_of
 from kvcalc.engines.vllm.settings import settings_of
 from kvcalc.engines.vllm.specs import state_page, token_bytes
 from kvcalc.engines.vllm.versions import Version
 
-__all__ = ["expect"]
+__all__ = ["Budget", "Reader", "expect", "fitting", "width"]
 
 _NO_MEMORY = "the log does not say how much memory there was for the cache"
+_SAY_MEMORY = "--kv-memory SIZE says it"
 _SWAP = 4  # GiB for CPU blocks: --swap-space, per GPU
 
 
-class _Budget(NamedTuple):
+class Budget(NamedTuple):
     """Bytes of the rank that has least, as far as printed digits say."""
 
     low: int
@@ -26,7 +28,7 @@ class _Budget(NamedTuple):
     ranked: bool = False
 
 
-class _Reader:
+class Reader:
     """Goes through a run, and holds what it has said so far in each replica."""
 
     def __init__(self, question: Question, run: StartLog) -> None:
@@ -34,6 +36,8 @@ class _Reader:
         self.run = run
         self.ranks = question.request.layout.tp * question.request.layout.pp
         self.allocations: dict[tuple[int, bool], Allocation] = {}
+        self.counted_once: dict[bool, Question] = {}
+        self.laid: Laid | None = None
         self.available: dict[str, list[Printed]] = {}
         self.counted: set[str] = set()  # replicas whose blocks have been counted
         self.tokens: dict[str, int] = {}
@@ -44,11 +48,21 @@ class _Reader:
         """The plan for sequences of a length. `whole`: windows in full, as before V1."""
         tokens = length or self.question.request.context
         if (tokens, whole) not in self.allocations:
-            question = self.question.at(1, tokens)
-            if whole:
-                question = question._replace(settings={**question.settings, "hybrid": False})
-            self.allocations[tokens, whole] = self.run.engine.allocate(question)
+            self.allocations[tokens, whole] = self.run.engine.allocate(self._counted(whole=whole).at(1, tokens))
         return self.allocations[tokens, whole]
+
+    def _counted(self, *, whole: bool) -> Question:
+        """The question, whose layers are laid into groups once for all lengths."""
+        if whole not in self.counted_once:
+            settings = {**self.question.settings, "hybrid": False} if whole else self.question.settings
+            self.counted_once[whole] = self.question._replace(settings=settings).counted()
+        return self.counted_once[whole]
+
+    def blocks_of(self, length: int) -> int:
+        """Blocks of a sequence."""
+        if self.laid is None:
+            self.laid = laid_of(self._counted(whole=False), _row(self.question))
+        return self.laid.per_sequence(length)
 
     def memory(self, found: MatchedLine) -> None:
         """Take the memory of a rank."""
@@ -61,28 +75,28 @@ class _Reader:
             self.counted.discard(found.stream)
         self.available.setdefault(found.stream, []).append(printed)
 
-    def budget(self, stream: str, allocation: Allocation) -> _Budget | None:
+    def budget(self, stream: str, allocation: Allocation) -> Budget | None:
         """What the blocks are cut from: the least memory of all ranks, or the blocks themselves."""
         blocks = self.blocks.get(stream)
         if blocks is not None:
             width = allocation.values["bytes_per_block"]
             assert isinstance(width, int)
-            return _Budget(blocks * width, blocks * width, blocks * width)
+            return Budget(blocks * width, blocks * width, blocks * width)
         if self.run.budget is not None:
-            return _Budget(self.run.budget, self.run.budget, self.run.budget)
+            return Budget(self.run.budget, self.run.budget, self.run.budget)
         if isinstance(self.question.settings.get("num_gpu_blocks"), int):
-            return _Budget(0, 0, 0)
+            return Budget(0, 0, 0)
         known = self.available.get(stream) or self.available.get("")
         if not known:
             return None
         least = min(known, key=lambda each: each.bounds(self.run.giga))
         low, high = least.bounds(self.run.giga)
-        return _Budget(max(low, 0), max(least.whole(self.run.giga), 0), max(high, 0), len(known) < self.ranks)
+        return Budget(max(low, 0), max(least.whole(self.run.giga), 0), max(high, 0), len(known) < self.ranks)
 
 
 def expect(question: Question, run: StartLog) -> Iterator[Expected]:
     """Each number that vLLM printed beside what follows from the memory that it had, or from its other numbers."""
-    reader = _Reader(question, run)
+    reader = Reader(question, run)
     for found in run.found:
         if "available" in found.says:
             reader.memory(found)
@@ -92,25 +106,26 @@ def expect(question: Question, run: StartLog) -> Iterator[Expected]:
                 yield from rule(reader, found, printed)
 
 
-def _tokens(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+def _tokens(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     allocation = reader.allocate()
     yield _counted(reader, found, printed, allocation, "tokens", lambda capacity: capacity.tokens)
     reader.tokens[found.stream] = printed.value
     reader.counted.add(found.stream)
 
 
-def _concurrency(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+def _concurrency(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     """Of the tokens or blocks that were printed, else of the memory."""
     length = plain(found.says.get("length"))
     allocation, tokens = reader.allocate(length), reader.tokens.get(found.stream)
     reader.counted.add(found.stream)
-    if found.stream in reader.old and length:  # tokens by length, not blocks by whole blocks
+    blocks = reader.blocks.get(found.stream)
+    if found.stream in reader.old and blocks is not None and length:  # tokens by length, not by whole blocks
         block = allocation.values["block_size"]
         assert isinstance(block, int)
-        most = round(100 * (reader.blocks[found.stream] * block / length))
+        most = round(100 * (blocks * block / length))
         yield Expected(found.number, "concurrency", printed, "x", 100, most, most, most, implied=True)
-    elif tokens is not None and found.stream not in reader.blocks:
-        first, last = (_hundredths(_capacity(allocation, blocks)) for blocks in _blocks_of(allocation, tokens))
+    elif tokens is not None and blocks is None:
+        first, last = (_hundredths(_capacity(allocation, each)) for each in _blocks_of(allocation, tokens))
         implied = (
             _row(reader.question).exact_tokens or allocation.values["groups"] == 1
         )  # tokens by length, in any model
@@ -119,7 +134,7 @@ def _concurrency(reader: _Reader, found: MatchedLine, printed: Printed) -> Itera
         yield _counted(reader, found, printed, allocation, "concurrency", _hundredths, "x", 100)
 
 
-def _num_blocks(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+def _num_blocks(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     """`# GPU blocks` is how vLLM counted before it printed tokens, with windows in full before V1."""
     allocation = reader.allocate(whole="cpu_blocks" in found.says)
     reader.blocks.pop(found.stream, None)
@@ -130,55 +145,64 @@ def _num_blocks(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterat
     reader.counted.add(found.stream)
 
 
-def _cpu_blocks(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
-    swap = plain(reader.run.last("swap_space"))
-    blocks = (_SWAP if swap is None else swap) * GIB // _width(reader.allocate(whole=True))
+def _cpu_blocks(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+    swap = reader.question.settings.get("swap_space")
+    blocks = (swap if isinstance(swap, int) else _SWAP * GIB) // width(reader.allocate(whole=True))
     excuse = "" if swap is not None else f"--swap-space is not in the log: {_SWAP} GiB is its default"
     if printed.value:
         yield Expected(found.number, "cpu_blocks", printed, "", 1, blocks, blocks, blocks, excuse=excuse)
 
 
-def _needed(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+def _needed(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     allocation = reader.allocate(plain(found.says.get("length")))
     if allocation.values["groups"] != 1:
-        why = "the sum of layers before they are grouped"
-        yield Expected(found.number, "needed", printed, "GiB", reader.run.giga, why=why)
+        why = "what its layers need before they are grouped has no rule here"
+        yield Expected(found.number, "needed", printed, "GiB", reader.run.giga, why=why, open=True)
         return
     per_sequence = allocation.values["blocks_per_sequence"]
     assert isinstance(per_sequence, int)
-    needed = per_sequence * _width(allocation)
-    null = _width(allocation) if _row(reader.question).checkpoints else 0
+    needed = per_sequence * width(allocation)
+    null = width(allocation) if _row(reader.question).checkpoints else 0
     yield Expected(found.number, "needed", printed, "GiB", reader.run.giga, needed, needed, needed + null)
 
 
-def _longest(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+def _stored(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+    """The tokens of all blocks, as vLLM counted them before V1: of the blocks that it printed, in any model."""
+    allocation = reader.allocate(whole=True)
+    block = allocation.values["block_size"]
+    assert isinstance(block, int)
+    counted = _counted(
+        reader, found, printed, allocation, "stored", lambda capacity: _blocks(capacity) * block, "tokens"
+    )
+    yield counted._replace(implied=found.stream in reader.blocks)
+
+
+def _longest(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     budget = reader.budget(found.stream, reader.allocate())
     if budget is None:
         return
     most = plain(found.says.get("length")) or reader.question.request.context
-    low, middle, high = (_fitting(reader, each, most) for each in budget[:3])
+    low, middle, high = (fitting(reader, each, most) for each in budget[:3])
     yield Expected(found.number, "longest", printed, "tokens", 1, low, middle, high)
 
 
-def _fitting(reader: _Reader, budget: int, most: int) -> int:
+def fitting(reader: Reader, budget: int, most: int) -> int:
     """The longest sequence whose blocks fit."""
+    blocks = budget // width(reader.allocate(most))
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        allocation = reader.allocate(middle)
-        per_sequence = allocation.values["blocks_per_sequence"]
-        assert isinstance(per_sequence, int)
-        low, high = (middle, high) if per_sequence * _width(allocation) <= budget else (low, middle - 1)
+        low, high = (middle, high) if reader.blocks_of(middle) <= blocks else (low, middle - 1)
     return low
 
 
-def _attn_block(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+def _attn_block(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     block = reader.allocate().values["block_size"]
     assert isinstance(block, int)
     yield Expected(found.number, "attn_block", printed, "tokens", 1, block, block, block)
 
 
-def _mamba_pad(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
+def _mamba_pad(reader: Reader, found: MatchedLine, printed: Printed) -> Iterator[Expected]:
     """The page of a state, padded to that of a block of attention."""
     settings = settings_of(reader.question, _row(reader.question))
     caches = [cache for placed in reader.question.placement.layers for cache in placed.caches]
@@ -191,7 +215,7 @@ def _mamba_pad(reader: _Reader, found: MatchedLine, printed: Printed) -> Iterato
     yield Expected(found.number, "mamba_pad_pct", printed, "%", 100, low, low, low + 1)
 
 
-_RULES: dict[str, Callable[[_Reader, MatchedLine, Printed], Iterator[Expected]]] = {
+_RULES: dict[str, Callable[[Reader, MatchedLine, Printed], Iterator[Expected]]] = {
     "attn_block": _attn_block,
     "mamba_pad_pct": _mamba_pad,
     "num_blocks": _num_blocks,
@@ -200,12 +224,13 @@ _RULES: dict[str, Callable[[_Reader, MatchedLine, Printed], Iterator[Expected]]]
     "concurrency": _concurrency,
     "needed": _needed,
     "longest": _longest,
+    "stored": _stored,
 }
 _PLACES = {"concurrency": 2, "needed": 2, "mamba_pad_pct": 2}
 
 
 def _counted(
-    reader: _Reader,
+    reader: Reader,
     found: MatchedLine,
     printed: Printed,
     allocation: Allocation,
@@ -217,17 +242,17 @@ def _counted(
     """A count that follows from the memory."""
     budget = reader.budget(found.stream, allocation)
     if budget is None or allocation.capacity is None:
-        return Expected(found.number, quantity, printed, unit, scale, why=_NO_MEMORY)
+        return Expected(found.number, quantity, printed, unit, scale, why=_NO_MEMORY, hint=_SAY_MEMORY)
     low, middle, high = (of(allocation.capacity(each)) for each in budget[:3])
     return Expected(found.number, quantity, printed, unit, scale, low, middle, high, ranked=budget.ranked)
 
 
 def _capacity(allocation: Allocation, blocks: int) -> Capacity:
     assert allocation.capacity is not None
-    return allocation.capacity(blocks * _width(allocation))
+    return allocation.capacity(blocks * width(allocation))
 
 
-def _width(allocation: Allocation) -> int:
+def width(allocation: Allocation) -> int:
     width = allocation.values["bytes_per_block"]
     assert isinstance(width, int)
     return width
@@ -250,12 +275,21 @@ def _blocks_of(allocation: Allocation, tokens: int) -> tuple[int, int]:
 
 
 def _first(allocation: Allocation, tokens: int) -> int:
-    """The least number of blocks that are counted as at least so many tokens."""
-    low, high = 0, 2 * tokens + 2
+    """The least number of blocks that are counted as at least so many tokens, near to where their ratio has it."""
+    counted = max(_capacity(allocation, _MANY).tokens, 1)
+    near = tokens * _MANY // counted
+    low, high, step = near, near, 1
+    while low > 0 and _capacity(allocation, low).tokens >= tokens:
+        low, step = max(low - step, 0), 2 * step
+    while _capacity(allocation, high).tokens < tokens and high < 2 * tokens + 2:
+        high, step = min(high + step, 2 * tokens + 2), 2 * step
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if _capacity(allocation, middle).tokens >= tokens else (middle + 1, high)
     return low
+
+
+_MANY = 1 << 24  # blocks, of which a ratio is taken
 
 
 def _row(question: Question) -> Version:

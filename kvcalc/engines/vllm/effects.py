@@ -16,7 +16,7 @@ _LOADED_AS_THEY_ARE = """
 """
 _GRAPHS = """
     --compilation-config -cc --optimization-level -O -O0 -O1 -O2 -O3 --cudagraph-capture-sizes
-    --max-cudagraph-capture-size VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS
+    --max-cudagraph-capture-size
 """
 _AITER = """
     VLLM_ROCM_USE_AITER VLLM_ROCM_USE_AITER_MLA VLLM_ROCM_USE_AITER_MHA VLLM_ROCM_USE_AITER_UNIFIED_ATTENTION
@@ -40,11 +40,7 @@ EFFECTS = {
     **effects("towers", "--mm-encoder-tp-mode", "may keep the encoder of images whole on each rank", "more",
               idle="weights"),
     # What stands beside weights and cache.
-    **effects("images", "--limit-mm-per-prompt --skip-mm-profiling", "changes what is kept free for images", "less",
-              back="--no-skip-mm-profiling"),
     **effects("ipc", "--mm-ipc-gpu-memory-gb", "keeps memory for images", "more", idle="0"),
-    **effects("eager", "--enforce-eager", "captures no graphs", "less", most=GRAPHS, idle="false",
-              back="--no-enforce-eager"),
     **effects("graphs", _GRAPHS, "changes which graphs are captured", "either", most=GRAPHS),
     **effects("batches", "--enable-dbo --ubatch-size", "keeps buffers for two batches", "more", idle="0",
               back="--no-enable-dbo"),

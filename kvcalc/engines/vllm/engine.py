@@ -7,12 +7,11 @@ to 0.30.0.
 from kvcalc.core.units import Fraction
 from kvcalc.engines.allocation import Allocation, Capacity
 from kvcalc.engines.base import Engine, Question
-from kvcalc.engines.placement import restaged
 from kvcalc.engines.vllm import kernels
 from kvcalc.engines.vllm.charges import charges
 from kvcalc.engines.vllm.flags import FLAGS, model_of, options_of
 from kvcalc.engines.vllm.formats import PACKED
-from kvcalc.engines.vllm.layout import Laid, lay, longest, stages_of
+from kvcalc.engines.vllm.layout import Laid, laid_of, longest
 from kvcalc.engines.vllm.memory import memory
 from kvcalc.engines.vllm.settings import assumed
 from kvcalc.engines.vllm.start import start
@@ -26,7 +25,7 @@ def allocate(question: Question) -> Allocation:
     """vLLM's reservation. The budget comes in by the plan's `capacity` alone."""
     version = question.version
     assert isinstance(version, Version)
-    laid = question.once("laid", lambda: lay(restaged(question, stages_of(question)), version))
+    laid = laid_of(question, version)
     settings = laid.settings
     tokens = question.request.context
     per_sequence, most = laid.per_sequence(tokens), longest(question)

@@ -9,7 +9,7 @@ from kvcalc.commands.effects import Effect, Uncounted
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.core import dtypes
 from kvcalc.core.model import Model
-from kvcalc.core.units import Fraction, parse_integer
+from kvcalc.core.units import Fraction, parse_integer, parse_size
 from kvcalc.core.weights import loaded_as_fp8
 from kvcalc.engines.options import EngineOptions, model_flag
 from kvcalc.engines.overrides import known, limit, parse_object
@@ -150,6 +150,11 @@ def _layers(text: str, what: str) -> tuple[str, ...]:
     return layers
 
 
+def _gib(text: str, what: str) -> int:
+    """Bytes of a number of GiB, which may have decimals: what `--swap-space` gave each GPU until V1."""
+    return parse_size(f"{text.strip()}GiB", what, zero=True)
+
+
 def _partition(text: str, what: str) -> tuple[int, ...]:
     """Layers of each pipeline stage, with commas between."""
     return tuple(parse_integer(number, what) for number in text.split(","))
@@ -207,6 +212,7 @@ FLAGS = Flags(
         Flag("overrides", ("--hf-overrides",), parse_object, fields=True),
         Flag("connectors", ("--kv-transfer-config",), _connector, fields=True),
         Flag("skip_layers", ("--kv-cache-dtype-skip-layers",), _layers, several=True),
+        Flag("swap_space", ("--swap-space",), _gib),
         Flag("prefill_context", ("--prefill-context-parallel-size", "-pcp"), parse_integer),
         Flag("partition", (), _partition, env=("VLLM_PP_LAYER_PARTITION",)),
         Flag("replay", ("--use-replayssm",)),
@@ -249,7 +255,8 @@ _SETTINGS = (
     "block_size", "max_num_seqs", "max_num_batched_tokens", "num_gpu_blocks", "backend", "mamba_cache_mode",
     "mamba_cache_dtype", "mamba_ssm_cache_dtype", "gdn_backend", "kda_backend", "async_scheduling",
     "enable_prefix_caching", "hybrid",
-    "windows", "method", "speculative", "skip_layers", "prefill_context", "replay", "partition", "performance_mode",
+    "windows", "method", "speculative", "skip_layers", "swap_space", "prefill_context", "replay", "partition",
+    "performance_mode",
     "enforce_eager", "language_model_only", "skip_mm_profiling", "enable_chunked_prefill", "expert_parallel",
     "count_graphs",
 )  # fmt: skip

@@ -8,13 +8,14 @@ from kvcalc.core.kinds import encodes
 from kvcalc.core.model import Attention, Cache, Compressed, Latent, Recurrent
 from kvcalc.core.sharding import shard
 from kvcalc.engines.base import Question
+from kvcalc.engines.placement import restaged
 from kvcalc.engines.vllm.groups import Entry, KVCacheGroup, group, widest
 from kvcalc.engines.vllm.settings import drafts, settings_of
 from kvcalc.engines.vllm.specs import Settings, Spec, blocks_per_sequence, shortest_window, specs_of, window_of
 from kvcalc.engines.vllm.versions import Version
 from kvcalc.errors import KvcalcError
 
-__all__ = ["Laid", "PlacedSpec", "lay", "longest", "stages_of"]
+__all__ = ["Laid", "PlacedSpec", "laid_of", "longest", "stages_of"]
 
 
 class PlacedSpec(NamedTuple):
@@ -45,7 +46,7 @@ class Laid(NamedTuple):
         return sum(self.blocks(each, tokens) for each in self.groups)
 
 
-def lay(question: Question, version: Version) -> Laid:
+def _lay(question: Question, version: Version) -> Laid:
     """The specs of all layers in order, drafts behind them on the last stage, and their groups."""
     settings = settings_of(question, version)
     model, layout = question.request.model, question.request.layout
@@ -73,6 +74,11 @@ def lay(question: Question, version: Version) -> Laid:
         raise KvcalcError("--engine: vllm keeps no cache for this model", "leave it out")
     groups = group(entries, version.close, packed=settings.compressed)
     return Laid(caches, groups, [widest(groups, stage) for stage in range(layout.pp)], settings)
+
+
+def laid_of(question: Question, version: Version) -> Laid:
+    """The layers of each stage laid into the pool: once for all lengths of a question whose caches were counted."""
+    return question.once("laid", lambda: _lay(restaged(question, stages_of(question)), version))
 
 
 def stages_of(question: Question) -> list[int]:

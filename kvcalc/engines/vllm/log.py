@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, line, plain
 from kvcalc.engines.vllm.check import expect
-from kvcalc.engines.vllm.variations import rules_of, variations
+from kvcalc.engines.vllm.failed import FAILURES, failure
+from kvcalc.engines.vllm.variations import rules_of, variations, ways
 
 __all__ = ["FORM"]
 
@@ -17,20 +18,17 @@ _KEYS = (
     "data_parallel_size", "decode_context_parallel_size", "kv_cache_dtype", "block_size", "max_num_batched_tokens",
     "enable_prefix_caching", "async_scheduling", "disable_hybrid_kv_cache_manager", "mamba_cache_mode",
     "mamba_cache_dtype", "mamba_ssm_cache_dtype", "num_speculative_tokens", "num_spec_tokens", "method", "swap_space",
-    "num_gpu_blocks_override", "kv_cache_memory_bytes",
+    "num_gpu_blocks_override", "kv_cache_memory_bytes", "speculative_config",
 )  # fmt: skip
 
 _ENGINE = r"Initializing an? (?:V\d )?LLM engine(?: \(v?(?P<version>[^)\s]{1,60})\))? with config:"
-_TOO_LITTLE = (
-    r"max seq len \((?P<length>\d+)\), \(?(?P<needed>[\d.]+) GiB KV cache is needed"
-    r".{1,120}?\((?P<available>-?[\d.]+) GiB\)(?:.{1,120}?maximum model length is (?P<longest>\d+))?"
-)
-
 _LINES = (
     line("API server version", r"API server version (?P<version>\d\S{0,60})", "start"),
     line("non-default args", r"non-default args: \{", "start", _KEYS),
     line("args: Namespace(", r"args: Namespace\(", "start", _KEYS),
     line("LLM engine", _ENGINE, "start", _KEYS),
+    line("Worker", r"Worker\w{0,20} ?TP\d{1,4}\b"),  # who signs it is all it says
+    line("speculative_config", r"(?P<speculation>speculative_config)['\"]? ?[=:]"),
     line("Using max model len", r"Using max model len (?P<max_model_len>\d+)"),
     line("Chunked prefill is", r"prefill is enabled with max_num_batched_tokens=(?P<max_num_batched_tokens>\d+)"),
     line("Asynchronous scheduling is", r"Asynchronous scheduling is (?P<asynchronous>enabled|disabled)"),
@@ -41,15 +39,16 @@ _LINES = (
     line("mamba page size", r"Padding mamba page size by (?P<mamba_pad_pct>[\d.]+)%", "count"),
     line("KV cache", r"Available KV cache memory: (?P<available>-?[\d.]+) GiB", "count"),
     line("KV cache", r"Explicitly set \((?P<available>[\d.]+)/[\d.]+\) GiB for KV cache(?P<cpu>)", "count"),
+    line("Memory profiling results", r"\bkv_cache_size=(?P<available>-?[\d.]+) ?GiB", "count"),  # 0.6
     line("memory for KV Cache", r"reserved (?P<available>[\d.]+) GiB memory for KV Cache as specified", "count"),
     line("Cache is ", r"reserved for KV Cache is (?P<available>-?[\d.]+) ?GiB", "count"),
-    line("KV cache", r"\b[A-Z]{2,8} KV cache size: (?P<tokens>[\d,]+) tokens", "count"),
-    line("Maximum concurrency for",
-         r"Maximum concurrency for (?P<length>[\d,]+) tokens per request: (?P<concurrency>[\d,.]+)x", "count"),
     line(" blocks: ",
          r"# (?P<device>\w{2,8}) blocks: (?P<num_blocks>\d+)(?:, # CPU blocks: (?P<cpu_blocks>\d+))?", "count"),
     line("num_gpu_blocks is", r"num_gpu_blocks is: (?P<num_blocks>\d+)", "count"),
-    line("KV cache", _TOO_LITTLE, "count"),
+    line("KV cache", r"\b[A-Z]{2,8} KV cache size: (?P<tokens>[\d,]+) tokens", "count"),
+    line("Maximum concurrency for",
+         r"Maximum concurrency for (?P<length>[\d,]+) tokens per request: (?P<concurrency>[\d,.]+)x", "count"),
+    *FAILURES,
 )  # fmt: skip
 
 _FLAGS = (
@@ -66,6 +65,7 @@ _FLAGS = (
     ("mamba_ssm_cache_dtype", "--mamba-ssm-cache-dtype"),
     ("num_gpu_blocks_override", "--num-gpu-blocks-override"),
     ("kv_cache_memory_bytes", "--kv-cache-memory-bytes"),
+    ("swap_space", "--swap-space"),
     ("dtype", "--dtype"),
 )
 _SWITCHES = (
@@ -77,7 +77,17 @@ _SWITCHES = (
 
 def _said(run: StartLog) -> LogFacts:
     model = run.first("model")
-    return LogFacts((model,) if model else (), run.last("version"), tuple(_words(run)), rules=rules_of(run))
+    # a configuration that is cut is cut at its end, before which the one stands behind the other
+    late = ("kv_cache_dtype", "enable_prefix_caching")
+    stated = {"tp": run.stated("tensor_parallel_size", *late) or run.workers > 0, "kv_dtype": run.stated(*late)}
+    return LogFacts(
+        (model,) if model else (),
+        run.last("version"),
+        tuple(_words(run)),
+        rules=rules_of(run),
+        open=frozenset(name for name, known in stated.items() if not known),
+        auto=frozenset({"kv_dtype"} if run.last("kv_cache_dtype") == "auto" else ()),
+    )
 
 
 def _words(run: StartLog) -> Iterator[str]:
@@ -87,6 +97,8 @@ def _words(run: StartLog) -> Iterator[str]:
         value = (length if key == "max_model_len" else None) or run.last(key)
         if value is not None and value != "auto":
             yield from (flag, value.replace(",", "").removeprefix("torch."))
+    if run.last("tensor_parallel_size") is None and run.workers:
+        yield from ("--tensor-parallel-size", str(run.workers))
     for key, name in _SWITCHES:
         value = run.last(key)
         if value in ("True", "False"):
@@ -104,4 +116,4 @@ def _words(run: StartLog) -> Iterator[str]:
         yield from ("--speculative-config", f'{{"method": "{method}", "num_speculative_tokens": {drafted}}}')
 
 
-FORM = LogForm(_LINES, _said, expect, variations)
+FORM = LogForm(_LINES, _said, expect, ways, variations, failure)

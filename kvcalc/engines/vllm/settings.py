@@ -87,7 +87,7 @@ def _with_states(
     attending: list[Attention | Latent],
 ) -> Settings:
     """Blocks of states, and a block of attention layers whose page holds one."""
-    align = _mode(question, version, attention=bool(attending)) == "align"
+    align = _mode(question, version, states, attention=bool(attending)) == "align"
     kernels = {state.kind: state_kernel(state, question, version) for state in states}
     alignment = 1
     if align:
@@ -137,7 +137,12 @@ def _batches(question: Question, version: Version) -> int:
     return pp + 1 if question.settings.get("async_scheduling", True) else pp
 
 
-def _mode(question: Question, version: Version, *, attention: bool) -> str:
+# States that no version keeps for every block: their models do not declare `supports_mamba_prefix_caching`, so that
+# vLLM sets align whatever is asked for (`models/config.py`, which warns of it). Those of Mamba and LFM2 declare it.
+_ALIGNED_ONLY = ("deltanet", "kda")
+
+
+def _mode(question: Question, version: Version, states: list[Recurrent], *, attention: bool) -> str:
     """`mamba_cache_mode`: align where prefixes are cached, else none, whatever the flag says (`MambaModelConfig`).
 
     Models of states alone do not cache prefixes by default.
@@ -146,6 +151,8 @@ def _mode(question: Question, version: Version, *, attention: bool) -> str:
     if given not in (None, "align", "none", "all"):
         raise KvcalcError(f"--mamba-cache-mode: expected align or none, got '{given}'")
     on = bool(cached) if cached is not None else version.cached and attention
+    if on and version.every and all(state.kind in _ALIGNED_ONLY for state in states):
+        return "align"
     if on and version.every and given != "align" and (given == "all" or not version.cached):
         raise KvcalcError(
             f"--mamba-cache-mode: states kept for every block, which vllm {version.name} can, have no rule here",

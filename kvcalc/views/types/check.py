@@ -5,7 +5,7 @@ from typing import Literal, TypedDict
 from kvcalc.logs.compare import Verdict
 from kvcalc.views.types.model import Document, ModelFacts
 
-__all__ = ["CheckDocument", "CheckRequest", "LogLine", "LogRun"]
+__all__ = ["CheckDocument", "CheckRequest", "FailedStart", "LogLine", "LogRun"]
 
 
 class CheckRequest(TypedDict):
@@ -42,25 +42,44 @@ class LogLine(TypedDict):
 
 
 class LogRun(TypedDict):
-    """One start of an engine."""
+    """One start of an engine. What could not be known of one that failed is null."""
 
     engine: str
     version: str | None  # as the log names it
-    rules_of: str  # the version whose rules hold for it
+    rules_of: str | None  # the version whose rules hold for it
     verdict: Verdict
     assumed: str | None  # what is not in the log and makes its numbers agree
+    explained_by: list[str]  # values of what the log leaves open, under each of which its numbers agree
     explanations: list[str]  # what would make them agree
-    model: ModelFacts
-    request: CheckRequest
+    failed: bool
+    model: ModelFacts | None
+    request: CheckRequest | None
+
+
+class FailedStart(TypedDict):
+    """Why a start failed, and what would start; bytes are those of one GPU, or of one device."""
+
+    line: int
+    run: int  # the index of its start under `runs`
+    engine: str
+    what: str  # in words
+    asked_context: int | None
+    asked_batch: int | None
+    needed_bytes: int | None
+    available_bytes: int | None  # below zero where weights took more
+    max_context: int | None  # of each of the asked sequences
+    max_batch: int | None  # of sequences of the asked length
+    change: list[str]  # flags, most likely first
 
 
 class CheckDocument(Document):
-    """The answer of `kvcalc check`. Model and request are those of the first start."""
+    """The answer of `kvcalc check`. Model and request are those of the first start that could be compared."""
 
     schema: Literal["kvcalc.check/1"]
     log: str
-    model: ModelFacts
-    request: CheckRequest
+    model: ModelFacts | None
+    request: CheckRequest | None
     verdict: Verdict
+    failed: FailedStart | None  # the first start that failed
     lines: list[LogLine]
     runs: list[LogRun]

@@ -42,7 +42,7 @@ class ModelListDocument(Document):
 
 
 class ModelDocument(Document):
-    """The answer of `kvcalc models NAME`."""
+    """One preset."""
 
     schema: Literal["kvcalc.models/1"]
     model: ModelFacts
@@ -122,7 +122,7 @@ class CardListDocument(Document):
 
 
 class CardDocument(Document):
-    """The answer of `kvcalc gpus NAME`."""
+    """One card."""
 
     schema: Literal["kvcalc.gpus/1"]
     model: None
@@ -132,7 +132,7 @@ class CardDocument(Document):
 
 
 class MachineDocument(Document):
-    """The answer of `kvcalc gpus NAME` for a machine type."""
+    """One machine type."""
 
     schema: Literal["kvcalc.gpus/1"]
     model: None

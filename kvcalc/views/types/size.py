@@ -61,7 +61,7 @@ class FitValues(TypedDict):
     max_batch: int | None  # sequences of the asked context; null: without a limit, as the next two
     max_context: int | None  # at the asked batch
     capacity_tokens: int | None
-    fits: bool
+    fits: bool | None
     binding: Binding  # what stops one more sequence
     context_binding: Binding  # what stops one more token
     gpus_for_weights: int | None  # the fewest that hold the weights
