@@ -100,6 +100,8 @@ def test_stages_take_turns() -> None:
     for sequences in (1, 2, 4):
         assert staged.step(sequences, 1e8, 0) == pytest.approx(0.001 + 4 * (4.015e9 + 1e8) / 3350e9)
     assert whole.step(1, 4e8, 0) == pytest.approx(staged.step(1, 1e8, 0))
+    # Half a sequence on average is one that is there half of the time.
+    assert staged.step(0.5, 1e8, 0) == pytest.approx(0.001 + 4 * (4.015e9 + 0.5e8) / 3350e9)
 
 
 # 8 of 256 experts: one token meets 3.1 %, and four 1 - (31/32)^4 = 11.9 %, not 12.5; 64 tokens 86.9 %, not all.

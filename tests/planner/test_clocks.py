@@ -22,7 +22,7 @@ from kvcalc.perf.workload import Length, lengths
 from kvcalc.planner.engine_fit import EngineBackend
 from kvcalc.planner.question import Candidate, PlanQuestion
 
-from .hand import card, config, engine, model, search
+from .hand import card, config, engine, model, precision, search
 
 M = 10**6
 ALIKE = lengths(Length(100), Length(1))
@@ -94,13 +94,36 @@ def test_each_card_and_layout_has_its_own_time(order: Sequence[tuple[Layout, int
 
 
 @pytest.mark.usefixtures("plain_clocks")
+@pytest.mark.parametrize("order", [(0.2048, 0.1024), (0.1024, 0.2048)], ids=["bf16 first", "fp8 first"])
+def test_each_cache_format_has_its_own_time(order: tuple[float, ...]) -> None:
+    """In fp8 a sequence has half of the bytes to read."""
+    found, formats = search(timed()), {0.2048: "bf16", 0.1024: "fp8"}
+    for milliseconds in order:
+        each = ONE._replace(precision=precision(model(), M, kv=formats[milliseconds]))
+        seconds = found.load(QUICK, each, 10 * M, users=1).seconds_per_token
+        assert seconds == pytest.approx((1 + milliseconds) / 1e3)
+
+
+@pytest.mark.parametrize("order", [("with", "without"), ("without", "with")])
+def test_a_card_without_fp8_converts_no_inputs(order: tuple[str, ...]) -> None:
+    """Its kernels unpack fp8 weights to 16 bits: two kernels less in each of 8 blocks, in whichever order they are asked."""
+    cards = {"with": QUICK, "without": QUICK._replace(name="without", flops8=None)}
+    found, fp8 = search(timed()), ONE._replace(precision=ONE.precision._replace(weights_name="fp8"))
+    kernels = {name: found.clock(cards[name], fp8).demand.blocks.kernels for name in order}
+    assert kernels == {"with": 52, "without": 36}
+
+
+@pytest.mark.usefixtures("plain_clocks")
 def test_what_is_found_of_a_prompt_is_not_computed() -> None:
     """At 10^12 FLOP/s 50 of 100 tokens are 0.1 ms of matrices, and 5,050 - 1,275 pairs of attention, which a prompt of
     100 computes at an eleventh of their rate: 11 x 3,775 x 4 x 4 x 2 x 128 FLOPs are 0.1700864 ms.
     """
     slow = QUICK._replace(flops16=10**12)
-    found = search(timed(found=Found(tokens=50)))
-    assert found.load(slow, config(model()), 10 * M, users=1).prefill_seconds == pytest.approx(0.000_270_086_4)
+    found = search(timed(found=Found(tokens=50), targets=Targets(ttft=1.0)))
+    load = found.load(slow, config(model()), 10 * M, users=1)
+    assert load.prefill_seconds == pytest.approx(0.000_270_086_4)
+    assert load.latency is not None
+    assert load.latency.prompts == (pytest.approx((0.000_270_086_4, 1.0)),)
 
 
 # B sequences have a token in 1 ms + 0.2048 ms x B on average: 5 in 2.024 ms, 4 in 1.8192. A number of them that strays
