@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "engines"
 
 from startups import GIB, Answer, answers, summary
 
-from kvcalc.core.fitting import MemorySplit
+from kvcalc.core.memory import MemorySplit
 from kvcalc.core.model import Attention, Latent, Model, Recurrent
 from kvcalc.library import loader
 

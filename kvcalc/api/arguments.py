@@ -11,7 +11,7 @@ from kvcalc.core.weights import Weights
 from kvcalc.core.weights import parse as parse_weights
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.grid.ranges import names
-from kvcalc.queries.grid import Axes, GridQuestion
+from kvcalc.queries.grid_question import Axes, GridQuestion
 from kvcalc.queries.options import CacheFormat, Memory, NamedGpu, Split
 from kvcalc.queries.source import Source
 

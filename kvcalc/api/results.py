@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from kvcalc.grid.sweep import GridCell, Plane
     from kvcalc.logs.compare import Checked
     from kvcalc.perf.tradeoff import Comparison
-    from kvcalc.planner.search import PlanRow
+    from kvcalc.planner.rows import PlanRow
     from kvcalc.queries.check import CheckAnswer, Verdict
-    from kvcalc.queries.grid import GridAnswer
+    from kvcalc.queries.grid_question import GridAnswer
     from kvcalc.queries.plan import PlanAnswer
     from kvcalc.queries.size import SizeAnswer
     from kvcalc.queries.tradeoff import TradeoffAnswer

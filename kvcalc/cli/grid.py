@@ -8,7 +8,7 @@ from kvcalc.cli.group import BEHIND_DASHES
 from kvcalc.cli.lists import GridWords
 from kvcalc.cli.values import cache_of, fraction_of, gpus_of, refuse_file_alone, size_of, split_of, tokens_of
 from kvcalc.grid.ranges import names
-from kvcalc.queries.grid import Axes, GridQuestion
+from kvcalc.queries.grid_question import Axes, GridQuestion
 from kvcalc.queries.options import Memory
 
 __all__ = ["grid_question"]

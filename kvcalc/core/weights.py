@@ -17,12 +17,10 @@ from kvcalc.core.model import Model
 from kvcalc.core.parts import Composition, Part, Role, composition
 from kvcalc.core.sharding import stage_of
 from kvcalc.core.units import ceil_div, format_count, parse_size
+from kvcalc.core.weight_values import RankWeights, WeightBytes, WeightRange
 from kvcalc.errors import KvcalcError
 
 __all__ = [
-    "RankWeights",
-    "WeightBytes",
-    "WeightRange",
     "Weights",
     "dtype_of",
     "fullest_rank",
@@ -40,49 +38,6 @@ Weights = Literal["auto", "none"] | int | DType | WeightFormat
 _EVEN_PLAIN, _EVEN_PACKED = 30, 250
 
 _BLOCK = 256  # elements of llama.cpp's larger blocks, which rows may not fill
-
-
-class WeightRange(NamedTuple):
-    """Bytes: what is likely, and between which bounds. All three are one number where nothing is estimated."""
-
-    low: int
-    likely: int
-    high: int
-
-
-class WeightBytes(NamedTuple):
-    """The weights of a whole model.
-
-    Attributes:
-        bytes: What all GPUs of a replica hold together.
-        source: How they are known, in words.
-        rough: They are estimated.
-        low: The least that such files have.
-        high: The most.
-    """
-
-    bytes: int
-    source: str
-    rough: bool = False
-    low: int = 0
-    high: int = 0
-
-
-class RankWeights(NamedTuple):
-    """Bytes on one GPU of each pipeline stage, and how they are known; `estimated` where a range is more than rounding.
-
-    `roles` are the likely bytes of the fullest stage by role, whose sum is `fullest.likely`.
-    """
-
-    stages: tuple[WeightRange, ...]
-    source: str
-    estimated: bool
-    roles: Mapping[Role, int]
-
-    @property
-    def fullest(self) -> WeightRange:
-        """Of the stage that holds most."""
-        return max(self.stages, key=lambda stage: stage.likely)
 
 
 def parse(text: str, what: str) -> Weights:

@@ -6,108 +6,30 @@ nothing else: sums over layers, stages and replicas, and the differences by rule
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, NamedTuple
 
 from kvcalc.commands.flags import Flags, FlagValues
 from kvcalc.commands.start import Start
 from kvcalc.commands.versions import Version
 from kvcalc.core.card import Capability, Card
-from kvcalc.core.explain import cache_name
 from kvcalc.core.fitting import Allocator
-from kvcalc.core.model import Cache, Model
+from kvcalc.core.model import Model
 from kvcalc.core.overheads import Overhead, total
-from kvcalc.core.request import Request
-from kvcalc.core.sharding import Placement
 from kvcalc.core.units import Fraction
 from kvcalc.engines.allocation import Allocation, Device, Rule, rank_bytes
 from kvcalc.engines.options import EngineOptions, model_flag
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 
 __all__ = [
     "Difference",
     "Engine",
-    "Question",
     "Reservation",
     "Stored",
     "allocator_of",
     "lacking",
-    "no_rule",
     "reserve",
-]  # fmt: skip
-
-
-def no_rule(engine: str, cache: Cache, hint: str = "leave it out") -> KvcalcError:
-    """What an engine raises for a kind of cache for which it has no rule: one line with both names.
-
-    The last case of each `match` over kinds is this, so that no engine takes a kind that it does not know for full
-    attention.
-    """
-    return KvcalcError(f"--engine: {engine}'s rule for {cache_name(cache)} is not known", hint)
-
-
-Value = TypeVar("Value")
-
-PlacedCaches: TypeAlias = tuple[int, Cache, Cache, int]  # stage, one rank's part of a cache, the whole cache, copies
-
-
-class Question(NamedTuple):
-    """A request put to one version of an engine.
-
-    Attributes:
-        request: The question, with every default filled in.
-        placement: The model as it is spread over one replica.
-        version: A row of the engine's versions.
-        settings: The engine's own settings, from its flags; what is not there has its default.
-        groups: Equal caches, where they were counted already.
-        card: What it runs on, where that was named.
-        found: Where `once` leaves what depends on neither batch nor context, since a fit asks some eighty times.
-    """
-
-    request: Request
-    placement: Placement
-    version: Version
-    settings: Mapping[str, object] = {}
-    groups: tuple[PlacedCaches, ...] = ()
-    card: Card | None = None
-    found: dict[str, tuple[object, Any]] | None = None
-
-    def counted(self) -> "Question":
-        """The same question, whose equal caches need not be counted again for another number of tokens."""
-        return self._replace(groups=self.placed(), found={})
-
-    def placed(self) -> tuple[PlacedCaches, ...]:
-        """The caches of one replica, equal ones together, in order of first occurrence."""
-        if self.groups:
-            return self.groups
-        counts: Counter[tuple[int, Cache, Cache]] = Counter()
-        for placed, layer in zip(self.placement.layers, self.request.model.layers, strict=True):
-            for cache, whole in zip(placed.caches, layer, strict=True):
-                counts[placed.stage, cache, whole] += 1
-        return tuple((*key, copies) for key, copies in counts.items())
-
-    def once(self, name: str, make: Callable[[], Value]) -> Value:
-        """What `make` finds, which must depend on neither batch nor context: worked out once for a counted question.
-
-        The same question with another version, card or setting has values of its own.
-        """
-        if self.found is None:
-            return make()
-        fixed = self._replace(request=self.request._replace(batch=1, context=1), found=None)
-        before = self.found.get(name)
-        if before is None or before[0] != fixed:
-            self.found[name] = before = fixed, make()
-        value: Value = before[1]
-        return value
-
-    @property
-    def sequences(self) -> int:
-        """Sequences on the fullest replica."""
-        return self.request.sequences_per_replica
-
-    def at(self, sequences: int, tokens: int) -> "Question":
-        """The same question of another number of sequences a replica, and of tokens in each."""
-        batch = sequences * self.request.layout.dp
-        return self._replace(request=self.request._replace(batch=batch, context=tokens))
+]
 
 
 def whole(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - one signature for all engines
@@ -125,7 +47,6 @@ def as_published(program: str, read: FlagValues, model: Model) -> str | None:  #
     return None
 
 
-_PACKED = ("fp8", "nvfp4")  # formats that some cards have no units for
 Stored = Literal["cache", "weights"]
 
 
@@ -270,6 +191,9 @@ def reserve(engine: Engine, question: Question) -> Reservation:
         rank_bytes(allocation),
         tuple(Difference(rule, amount) for rule, amount in differences.items() if amount),
     )
+
+
+_PACKED = ("fp8", "nvfp4")  # formats that some cards have no units for
 
 
 def _lacking(engine: Engine, question: Question) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kvcalc.engines.base import Question
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 
 __all__ = ["restaged", "without_tp"]

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kvcalc.core.formula import size
 from kvcalc.core.model import Cache
-from kvcalc.engines.base import Question
+from kvcalc.engines.question import Question
 
 __all__ = ["StageCaches", "stage_caches"]
 

@@ -7,23 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kvcalc.commands.effects import Uncounted, settled
-from kvcalc.core.fitting import (
-    Binding,
-    Budget,
-    MemorySplit,
-    capacity_tokens,
-    equal_sequences,
-    exact_allocator,
-    longest_context,
-    memory_split,
-    most_sequences,
-)
+from kvcalc.core.fitting import capacity_tokens, equal_sequences, exact_allocator, longest_context, most_sequences
 from kvcalc.core.formula import kept, size
+from kvcalc.core.memory import Binding, Budget, MemorySplit, memory_split
 from kvcalc.core.model import Cache
 from kvcalc.core.sharding import rank_tokens, stages
 from kvcalc.core.sizing import Size, slope_and_fixed
 from kvcalc.core.units import ceil_div
-from kvcalc.engines.base import Engine, Question, allocator_of, reserve
+from kvcalc.engines.base import Engine, allocator_of, reserve
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 
 __all__ = ["AXES", "Grid", "GridCell", "Plane", "PlaneQuestion", "longest"]

@@ -11,7 +11,8 @@ from kvcalc.core.card import Card
 from kvcalc.core.overheads import Overhead, as_stated
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Placement
-from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.base import Engine
+from kvcalc.engines.question import Question
 from kvcalc.launch.registry import engine_called
 
 __all__ = ["NAMES", "Beside", "beside_weights", "usual_engine", "usually_beside"]

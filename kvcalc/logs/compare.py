@@ -12,8 +12,9 @@ from kvcalc.core.card import Card
 from kvcalc.core.model import Model
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.base import Engine
 from kvcalc.engines.log_form import Expected, Failure, LogFacts, LogForm, StartLog, Way
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 from kvcalc.logs.readings import Asking, explanations, unsaid
 

@@ -9,8 +9,9 @@ from kvcalc.core.dtypes import KV, DType, dtype_called
 from kvcalc.core.model import Model
 from kvcalc.core.request import Request, ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.base import Engine
 from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, Variation, Way
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 
 __all__ = ["Asking", "explanations", "unsaid"]

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import NamedTuple
 
-from kvcalc.engines.log_form import EngineLog, Line, MatchedLine, StartLog, key_values
+from kvcalc.engines.log_fields import key_values
+from kvcalc.engines.log_form import EngineLog, Line, MatchedLine, StartLog
 from kvcalc.logs.clocks import Stamp, settled, stamp_of, unsettled
 from kvcalc.logs.text import MOST_LINES, MarkedLine, Marks
 

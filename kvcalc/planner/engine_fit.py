@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 
 from kvcalc.commands.versions import Version
 from kvcalc.core.card import Card
-from kvcalc.core.fitting import Fit, MemorySplit, fill, most_of
+from kvcalc.core.fitting import Fit, fill, most_of
+from kvcalc.core.memory import MemorySplit
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import place
 from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
-from kvcalc.engines.base import Engine, Question, Reservation, Stored, allocator_of, lacking, reserve
+from kvcalc.engines.base import Engine, Reservation, Stored, allocator_of, lacking, reserve
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.beside import Beside, beside_weights
 from kvcalc.planner.memo import Memo

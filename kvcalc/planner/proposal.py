@@ -8,7 +8,8 @@ from kvcalc.planner.question import Candidate, ParallelConfig, Precision, parall
 from kvcalc.planner.ranking import rank, undominated
 from kvcalc.planner.reasons import Change, Refused, changed, fewer, refuse
 from kvcalc.planner.replica import ReplicaLayout
-from kvcalc.planner.search import Deployment, PlanRow, Search
+from kvcalc.planner.rows import Deployment, PlanRow
+from kvcalc.planner.search import Search
 
 __all__ = ["Proposal", "propose"]
 

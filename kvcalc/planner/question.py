@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from kvcalc.core.card import Card
-from kvcalc.core.fitting import Fit, MemorySplit
+from kvcalc.core.fitting import Fit
+from kvcalc.core.memory import MemorySplit
 from kvcalc.core.overheads import as_stated
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, Fraction
-from kvcalc.core.weights import WeightBytes, WeightRange, Weights, fullest_rank
+from kvcalc.core.weight_values import WeightBytes, WeightRange
+from kvcalc.core.weights import Weights, fullest_rank
 from kvcalc.launch.beside import Beside, usually_beside
 from kvcalc.perf.demand import Found
 from kvcalc.perf.latency import Targets

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from kvcalc.core.sharding import Layout
-from kvcalc.planner.search import Deployment, PlanRow
+from kvcalc.planner.rows import Deployment, PlanRow
 
 __all__ = ["leading", "price", "rank", "simplicity", "undominated"]
 

@@ -8,7 +8,8 @@ from kvcalc.core.units import format_bytes, many
 from kvcalc.errors import KvcalcError
 from kvcalc.planner.question import Candidate, ParallelConfig, Precision, unsupported
 from kvcalc.planner.ranking import simplicity
-from kvcalc.planner.search import Deployment, PlanRow, Search
+from kvcalc.planner.rows import Deployment, PlanRow
+from kvcalc.planner.search import Search
 
 __all__ = ["Binding", "Change", "Refused", "changed", "fewer", "nearest", "refuse"]
 

@@ -3,8 +3,9 @@
 from collections import Counter
 from typing import NamedTuple, assert_never
 
-from kvcalc.core.fitting import Allocator, Fit, MemorySplit, fill
+from kvcalc.core.fitting import Allocator, Fit, fill
 from kvcalc.core.formula import Widths, kept, size
+from kvcalc.core.memory import MemorySplit
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Model, Recurrent, Shared
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout, place, rank_tokens

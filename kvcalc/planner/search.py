@@ -6,13 +6,11 @@ integer arithmetic: the most sequences that a replica holds, hence the fewest re
 
 from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kvcalc.core.card import Card
-from kvcalc.core.fitting import Budget, Fit, kv_budget, split_memory
+from kvcalc.core.memory import Budget, kv_budget, split_memory
 from kvcalc.core.overheads import Overhead, total
-from kvcalc.core.request import Request
-from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, ceil_div
 from kvcalc.errors import KvcalcError
 from kvcalc.perf.clock import Clock
@@ -24,64 +22,16 @@ from kvcalc.perf.reads import cache_reads
 from kvcalc.perf.workload import Lengths, safe_batch
 from kvcalc.planner.memo import Memo
 from kvcalc.planner.question import Backend, Candidate, ParallelConfig, PlanQuestion, Precision, ReplicaMemory
+from kvcalc.planner.rows import Deployment, PlanRow
 
 if TYPE_CHECKING:
     from kvcalc.core.formula import Widths
+    from kvcalc.core.sharding import Layout
 
-__all__ = ["Deployment", "PlanRow", "Search"]
+__all__ = ["Search"]
 
 
 _MOST_RATE = 1e15
-
-
-class Deployment(NamedTuple):
-    """One deployment that does what is asked: what its rank goes by. `layout` has all replicas."""
-
-    candidate: Candidate
-    config: ParallelConfig
-    layout: Layout
-    headroom: float
-    load: Load | None
-
-    @property
-    def card(self) -> Card:
-        return self.candidate.card
-
-    @property
-    def gpus(self) -> int:
-        return self.layout.gpus
-
-
-class PlanRow(NamedTuple):
-    """The same with all that an answer says of it.
-
-    `max_sequences` are the most sequences at once over all replicas, None without a limit; `max_sequences_low` and
-    `max_sequences_high` are the same with the most and the least that overheads may take.
-    """
-
-    candidate: Candidate
-    config: ParallelConfig
-    request: Request  # with the whole layout
-    lines: tuple[Overhead, ...]
-    fit: Fit
-    max_sequences: int | None
-    max_sequences_low: int | None
-    max_sequences_high: int | None
-    headroom: float
-    binding: str
-    load: Load | None = None
-
-    @property
-    def card(self) -> Card:
-        return self.candidate.card
-
-    @property
-    def layout(self) -> Layout:
-        return self.request.layout
-
-    @property
-    def gpus(self) -> int:
-        return self.layout.gpus
 
 
 class Search:

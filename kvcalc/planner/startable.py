@@ -8,7 +8,8 @@ from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError
 from kvcalc.planner.engine_fit import EngineBackend
 from kvcalc.planner.question import PlanQuestion, unsupported
-from kvcalc.planner.search import PlanRow, Search
+from kvcalc.planner.rows import PlanRow
+from kvcalc.planner.search import Search
 
 __all__ = ["lacking", "same_share"]
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kvcalc.core.fitting import Budget
+from kvcalc.core.memory import Budget
 from kvcalc.core.model import Model
 from kvcalc.core.sizing import Size, measure
 from kvcalc.errors import KvcalcError
@@ -21,8 +21,9 @@ from kvcalc.queries.options import (
 from kvcalc.queries.source import Source, load_model
 
 if TYPE_CHECKING:
-    from kvcalc.engines.base import Engine, Question
+    from kvcalc.engines.base import Engine
     from kvcalc.engines.options import EngineOptions
+    from kvcalc.engines.question import Question
     from kvcalc.launch.command import Launch
 
 __all__ = ["EngineQuestion", "ask_engine"]
@@ -82,7 +83,7 @@ def ask_engine(
 
     Raises KvcalcError where the options contradict the model, the engine or its own flags.
     """
-    from kvcalc.engines.base import Question
+    from kvcalc.engines.question import Question
 
     engine = started.engine
     stated = engine.options_of(started.program, started.read._replace(memory=_server_memory(split, memory)), model)

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product, starmap
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.commands.effects import Uncounted, said, touching
 from kvcalc.core import dtypes
-from kvcalc.core.fitting import memory_split
-from kvcalc.core.fitting import warnings as memory_warnings
+from kvcalc.core.memory import memory_split
+from kvcalc.core.memory import warnings as memory_warnings
 from kvcalc.core.model import Model
 from kvcalc.core.request import Request, ask
 from kvcalc.core.request import warnings as request_warnings
@@ -18,6 +18,7 @@ from kvcalc.core.weights import parse as parse_weights
 from kvcalc.errors import KvcalcError
 from kvcalc.grid.ranges import bounded, numbers
 from kvcalc.grid.sweep import Grid, GridCell, Plane, PlaneQuestion
+from kvcalc.queries.grid_question import Axes, GridAnswer, GridQuestion
 from kvcalc.queries.memory import beside
 from kvcalc.queries.options import (
     CacheFormat,
@@ -37,67 +38,7 @@ if TYPE_CHECKING:
     from kvcalc.launch.command import Launch
     from kvcalc.queries.engine import EngineQuestion
 
-__all__ = ["Axes", "GridAnswer", "GridQuestion", "answer", "refuse_if_empty"]
-
-
-class Axes(NamedTuple):
-    """The values on each axis, None where an option was not given. A text is a list or range such as `1k..64k:x2`.
-
-    Attributes:
-        gpus: Cards, each as it was named alone.
-        weights: Formats or sizes of the weights, as words.
-        engines: Names of engines, each with its version or without.
-        kv_dtypes: Formats of the cache, as words.
-        tps: Tensor-parallel sizes.
-        contexts: Tokens of each sequence; `max` is the model's limit.
-        batches: Sequences over all replicas.
-    """
-
-    gpus: Sequence[NamedGpu] | None = None
-    weights: Sequence[str] | None = None
-    engines: Sequence[str] | None = None
-    kv_dtypes: Sequence[str] | None = None
-    tps: Sequence[int] | str | None = None
-    contexts: Sequence[int | Literal["max"]] | str | None = None
-    batches: Sequence[int] | str | None = None
-
-
-class GridQuestion(NamedTuple):
-    """A grid over one model.
-
-    Attributes:
-        axes: What varies.
-        encoder_tokens: Tokens on the encoder's side.
-        form: The formats of keys and values, where `kv_dtype` is None: it is an axis.
-        split: How it is split, where `tp` is None: it is an axis.
-        memory: What one GPU offers, without `gpu` and `weights`, which are axes.
-        words: The engine's own flags, of the one engine that is named.
-    """
-
-    axes: Axes = Axes()
-    encoder_tokens: int | None = None
-    form: CacheFormat = CacheFormat()
-    split: Split = Split()
-    memory: Memory = Memory()
-    words: Sequence[str] | None = None
-
-
-class GridAnswer(NamedTuple):
-    """The grid, whose cells are worked out as they are reached.
-
-    Attributes:
-        model: The model.
-        grid: Its planes and cells.
-        question: What was asked.
-        request: A request of the grid, with every default filled in; None where no cell can be asked.
-        warnings: What the asker should know of all of it.
-    """
-
-    model: Model
-    grid: Grid
-    question: GridQuestion
-    request: Request | None
-    warnings: tuple[str, ...]
+__all__ = ["answer", "refuse_if_empty"]
 
 
 class _Lists(NamedTuple):

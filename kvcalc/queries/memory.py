@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvcalc.launch.beside import Beside, beside_weights, usually_beside
 
 if TYPE_CHECKING:
-    from kvcalc.core.fitting import Budget
+    from kvcalc.core.memory import Budget
     from kvcalc.core.request import Request
     from kvcalc.queries.engine import EngineQuestion
 

@@ -11,7 +11,7 @@ from kvcalc.errors import KvcalcError
 
 if TYPE_CHECKING:  # a short question asks about no memory, and imports nothing that it does not need
     from kvcalc.core.card import Card
-    from kvcalc.core.fitting import Budget
+    from kvcalc.core.memory import Budget
     from kvcalc.core.weights import Weights
 
 __all__ = [
@@ -209,7 +209,7 @@ def budget_for(memory: Memory) -> "Budget | None":
     """What is said about memory; None where nothing is. Raises KvcalcError where two words contradict each other."""
     if memory == _NOTHING:
         return None
-    from kvcalc.core.fitting import Budget
+    from kvcalc.core.memory import Budget
     from kvcalc.core.overheads import as_stated
 
     if memory.kv_memory is not None:

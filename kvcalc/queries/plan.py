@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from kvcalc.core.card import Card
-from kvcalc.core.fitting import warnings as memory_warnings
+from kvcalc.core.memory import warnings as memory_warnings
 from kvcalc.core.model import Model
 from kvcalc.core.request import ask
 from kvcalc.core.request import warnings as request_warnings
@@ -17,7 +17,8 @@ from kvcalc.perf.workload import Length, Lengths, lengths
 from kvcalc.planner.proposal import Proposal, propose
 from kvcalc.planner.question import Backend, Candidate, ExactBackend, PlanQuestion, Precision
 from kvcalc.planner.replica import replica_layouts
-from kvcalc.planner.search import PlanRow, Search
+from kvcalc.planner.rows import PlanRow
+from kvcalc.planner.search import Search
 from kvcalc.queries.options import DEFAULT_UTILIZATION, NamedGpu, Split
 from kvcalc.queries.precisions import NamedEngine, PrecisionMaker, engine_named
 from kvcalc.queries.source import Source, load_model

@@ -20,7 +20,8 @@ from kvcalc.queries.options import (
 from kvcalc.queries.source import Source, load_model
 
 if TYPE_CHECKING:
-    from kvcalc.core.fitting import Budget, Fit
+    from kvcalc.core.fitting import Fit
+    from kvcalc.core.memory import Budget
     from kvcalc.core.model import Model
     from kvcalc.engines.base import Reservation
     from kvcalc.launch.beside import Beside
@@ -83,7 +84,7 @@ def answer(question: SizeQuestion) -> SizeAnswer:
     if budget is None:
         return SizeAnswer(size, None, None, None, tuple(warnings))
     from kvcalc.core.fitting import fit
-    from kvcalc.core.fitting import warnings as memory_warnings
+    from kvcalc.core.memory import warnings as memory_warnings
 
     estimated = None
     if budget.card is not None and not budget.overheads:  # nothing is known to sit beside bare memory
@@ -101,7 +102,7 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
     """
     from kvcalc.commands.effects import said, settled, touching
     from kvcalc.core.fitting import fit
-    from kvcalc.core.fitting import warnings as memory_warnings
+    from kvcalc.core.memory import warnings as memory_warnings
     from kvcalc.engines.base import allocator_of, reserve  # engines are not what a short question asks about
     from kvcalc.launch.command import launch
     from kvcalc.queries.engine import ask_engine

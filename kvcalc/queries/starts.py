@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from kvcalc.commands.start import Start
 from kvcalc.core.overheads import total
 from kvcalc.core.units import Fraction
-from kvcalc.planner.search import PlanRow
+from kvcalc.planner.rows import PlanRow
 from kvcalc.queries.plan import PlanAnswer
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kvcalc.core.card import Card
-from kvcalc.core.fitting import MemorySplit, memory_split
+from kvcalc.core.memory import MemorySplit, memory_split
 from kvcalc.core.request import Request
 from kvcalc.core.request import warnings as request_warnings
 from kvcalc.core.sizing import Size, measure

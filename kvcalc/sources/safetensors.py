@@ -16,14 +16,11 @@ from typing import NamedTuple, TypeGuard
 from kvcalc.errors import KvcalcError, escape
 from kvcalc.sources.faults import CUT, Phrase, disguise, fault, unreadable
 from kvcalc.sources.jsonfile import too_many_values
+from kvcalc.sources.shards import _MOST_SHARDS, INDEX, SINGLE, _another, _inside, _whole
 
-__all__ = ["INDEX", "Tensor", "Weights", "folder_tensors", "weigh"]
+__all__ = ["Tensor", "Weights", "folder_tensors", "weigh"]
 
-INDEX = "model.safetensors.index.json"
-SINGLE = "model.safetensors"
 MOST_HEADER_BYTES = 100_000_000
-_MOST_SHARDS = 10_000
-_LONGEST_NAME = 500  # of a shard, folders included
 _MOST_DIMENSIONS = 64
 _MOST_SIZE = 1 << 63
 _PLAIN = json.JSONDecoder()
@@ -38,8 +35,6 @@ BITS = {
 }  # fmt: skip
 
 _DTYPES = {name: name for name in BITS}  # one text for all tensors of a kind
-
-_SHARD = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.safetensors")
 
 
 class Weights(NamedTuple):
@@ -100,29 +95,6 @@ def weigh(tensors: Iterable[Tensor]) -> Weights:
     return Weights(ordered, sum(sizes.values()), elements)
 
 
-def _another(folder: str, named: str, chosen: list[str]) -> KvcalcError:
-    """A file was named whose weights are not those of the model: an adapter, or a copy in another format."""
-    what = f"a file of the model, such as {escape(chosen[0])}" if chosen else "a file of the model"
-    hint = f"for the model give {escape(os.path.join(folder, ''))}, and for other weights --weights SIZE"
-    return fault(os.path.join(folder, named), "weights", what, Phrase("another one"), hint)
-
-
-def _whole(folder: str, files: list[str]) -> list[str]:
-    """One file, or all shards of one set; anything else is more than one model."""
-    if len(files) <= 1 and not (files and _SHARD.fullmatch(files[0])):
-        return files
-    sets = {(match[1], int(match[3])) for match in map(_SHARD.fullmatch, files) if match}
-    if len(sets) != 1 or not all(map(_SHARD.fullmatch, files)):
-        got = Phrase(", ".join(map(escape, files[:3])) + (", ..." if len(files) > 3 else ""))
-        raise fault(folder, "*.safetensors", f"{SINGLE}, or shards with {INDEX}", got, "move the others elsewhere")
-    prefix, count = sets.pop()
-    for number in range(1, min(count, _MOST_SHARDS) + 1):
-        name = f"{prefix}-{number:05}-of-{count:05}.safetensors"
-        if name not in files:
-            raise fault(folder, name, "a shard", Phrase("nothing"), "fetch the missing file")
-    return files
-
-
 def _weight_map(path: str) -> dict[str, str]:
     """Which file holds which tensor, as the index at `path` says."""
     data = _json(_read(path, 0, None), path)
@@ -146,12 +118,6 @@ def _indexed(folder: str, index: str, weight_map: dict[str, str]) -> list[Tensor
         if name not in held[shard]:
             raise fault(path, name, f"a tensor of {escape(shard)}", Phrase("nothing of that name"), CUT)
     return [held[shard][name] for name, shard in weight_map.items()]
-
-
-def _inside(name: str) -> bool:
-    """A relative path with no way out of its folder, on any system. Links are followed: the hub's cache has them."""
-    parts = re.split(r"[/\\]", name)
-    return 0 < len(name) <= _LONGEST_NAME and name.isprintable() and ":" not in name and not {"", ".", ".."} & {*parts}
 
 
 def _read(path: str, at: int, count: int | None, owner: str | None = None) -> bytes:

@@ -8,7 +8,7 @@ from kvcalc.core.explain import cache_name
 from kvcalc.core.kinds import encodes
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Layer, Model, Recurrent, Shared
 from kvcalc.engines.allocation import Allocation
-from kvcalc.engines.base import Question
+from kvcalc.engines.question import Question
 from kvcalc.engines.stages import stage_caches
 from kvcalc.verifying.measuring import Reading
 

@@ -7,7 +7,8 @@ from kvcalc.core.kinds import kind
 from kvcalc.core.request import Request, warnings
 from kvcalc.core.sizing import measure
 from kvcalc.core.units import many
-from kvcalc.engines.base import Question, reserve
+from kvcalc.engines.base import reserve
+from kvcalc.engines.question import Question
 from kvcalc.launch.command import launch
 from kvcalc.verifying.building import Versions, config_of_file, config_of_model, on_meta
 from kvcalc.verifying.comparing import Comparison, compare

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kvcalc.core.kinds import attention_class
 from kvcalc.core.model import Model
 from kvcalc.grid.sweep import Grid, GridCell, Plane, longest
-from kvcalc.queries.grid import GridAnswer
+from kvcalc.queries.grid_question import GridAnswer
 from kvcalc.version import __version__
 from kvcalc.views.grid import (
     WORDS,

@@ -6,7 +6,7 @@ from kvcalc.core.overheads import total
 from kvcalc.perf.load import Load
 from kvcalc.planner.ranking import price
 from kvcalc.planner.reasons import Refused
-from kvcalc.planner.search import PlanRow
+from kvcalc.planner.rows import PlanRow
 from kvcalc.queries.plan import PlanAnswer
 from kvcalc.queries.starts import Starts, command, starts_of
 from kvcalc.version import __version__

@@ -9,7 +9,7 @@ from kvcalc.errors import escape
 from kvcalc.planner.proposal import Proposal
 from kvcalc.planner.ranking import leading, price
 from kvcalc.planner.reasons import Refused, nearest
-from kvcalc.planner.search import PlanRow
+from kvcalc.planner.rows import PlanRow
 from kvcalc.queries.plan import PlanAnswer
 from kvcalc.queries.starts import starts_of
 from kvcalc.views.model import model_facts

@@ -14,7 +14,8 @@ from kvcalc.views.model import model_values
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kvcalc.core.fitting import Budget, Fit
+    from kvcalc.core.fitting import Fit
+    from kvcalc.core.memory import Budget
     from kvcalc.core.overheads import Overhead
     from kvcalc.views.types.model import CacheShape, KvSizes, LayerGroup
     from kvcalc.views.types.size import EngineSizes, FitValues, OverheadLine, SizeDocument, SizeRequest, TextbookSize

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from kvcalc.core.model import Model
 from kvcalc.grid.sweep import AXES, Grid, GridCell, Plane
-from kvcalc.queries.grid import GridAnswer
+from kvcalc.queries.grid_question import GridAnswer
 from kvcalc.version import __version__
 from kvcalc.views.grid import (
     WORDS,

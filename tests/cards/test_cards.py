@@ -9,12 +9,14 @@ import pytest
 from kvcalc.cards.names import card_called, cards_called
 from kvcalc.cards.shipped import accelerators
 from kvcalc.cli.main import run
-from kvcalc.core.fitting import Budget, fit
+from kvcalc.core.fitting import fit
+from kvcalc.core.memory import Budget
 from kvcalc.core.overheads import total
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 from kvcalc.core.units import Fraction
-from kvcalc.engines.base import Question, allocator_of, reserve
+from kvcalc.engines.base import allocator_of, reserve
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.beside import beside_weights
 from kvcalc.launch.registry import engine_called

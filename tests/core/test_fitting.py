@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kvcalc.core import request
-from kvcalc.core.fitting import Budget, Fit, MemorySplit, fit
+from kvcalc.core.fitting import Fit, fit
+from kvcalc.core.memory import Budget, MemorySplit
 from kvcalc.core.overheads import as_stated
 from kvcalc.core.sizing import Size, measure
 from kvcalc.core.units import Fraction

@@ -6,7 +6,8 @@ from typing import Any
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 from kvcalc.engines.allocation import Capacity
-from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.base import Reservation, reserve
+from kvcalc.engines.question import Question
 from kvcalc.launch.command import launch
 from kvcalc.library import loader
 from kvcalc.preset.mapping import model_from_preset

@@ -12,13 +12,14 @@ from kvcalc.cards.names import card_called
 from kvcalc.commands.versions import pick
 from kvcalc.core import dtypes
 from kvcalc.core.card import Card
-from kvcalc.core.fitting import Budget, MemorySplit, split_memory
+from kvcalc.core.memory import Budget, MemorySplit, split_memory
 from kvcalc.core.model import Model
 from kvcalc.core.request import ask
 from kvcalc.core.sharding import place
 from kvcalc.core.units import Fraction, ceil_div
-from kvcalc.core.weights import WeightRange, fullest_rank, weigh
-from kvcalc.engines.base import Question
+from kvcalc.core.weight_values import WeightRange
+from kvcalc.core.weights import fullest_rank, weigh
+from kvcalc.engines.question import Question
 from kvcalc.engines.vllm.engine import ENGINE
 from kvcalc.launch.beside import beside_weights
 from kvcalc.library import loader

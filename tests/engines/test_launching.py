@@ -16,7 +16,8 @@ from kvcalc.commands.manifests import read as read_text
 from kvcalc.commands.shell import Command
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Question, reserve
+from kvcalc.engines.base import reserve
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.command import Launch, launch
 from kvcalc.launch.programs import EngineProgram, programs_in

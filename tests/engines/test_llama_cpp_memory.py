@@ -8,11 +8,11 @@ from kvcalc.commands.versions import pick
 from kvcalc.core.overheads import Overhead
 from kvcalc.core.request import ask
 from kvcalc.core.sharding import place
-from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp.buffers import Step, device_buffer, host_buffer, output_buffer, step_of
 from kvcalc.engines.llama_cpp.context import context_of
 from kvcalc.engines.llama_cpp.engine import ENGINE
 from kvcalc.engines.llama_cpp.placement import offload_of, placed, places
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.command import launch
 from kvcalc.library import loader

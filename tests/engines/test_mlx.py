@@ -11,8 +11,9 @@ from kvcalc.cli.main import run
 from kvcalc.core.model import Model
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.base import Reservation, reserve
 from kvcalc.engines.mlx.engine import ENGINE
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.command import launch
 from kvcalc.library.loader import entries, load_entry

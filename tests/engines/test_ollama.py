@@ -9,8 +9,9 @@ from kvcalc.api import load
 from kvcalc.cli.main import run
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.base import Reservation, reserve
 from kvcalc.engines.ollama.model_names import preset_of
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.command import launch
 

@@ -8,8 +8,9 @@ from kvcalc.commands.flags import Flags
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
-from kvcalc.engines.base import Engine, Question, Reservation, reserve
+from kvcalc.engines.base import Engine, Reservation, reserve
 from kvcalc.engines.options import EngineOptions
+from kvcalc.engines.question import Question
 from kvcalc.engines.stages import stage_caches
 from kvcalc.errors import KvcalcError
 from kvcalc.preset.mapping import model_from_preset

@@ -12,7 +12,8 @@ from kvcalc.cli.main import run
 from kvcalc.core.model import Model
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.base import Reservation, reserve
+from kvcalc.engines.question import Question
 from kvcalc.engines.transformers.engine import ENGINE
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.command import launch

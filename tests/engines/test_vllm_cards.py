@@ -11,7 +11,8 @@ import pytest
 from kvcalc.cards.names import cards_called
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.base import Reservation, reserve
+from kvcalc.engines.question import Question
 from kvcalc.launch.command import launch
 from kvcalc.library import loader
 

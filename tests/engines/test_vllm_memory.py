@@ -11,7 +11,7 @@ from kvcalc.commands.versions import pick
 from kvcalc.core.overheads import Overhead, total
 from kvcalc.core.request import ask
 from kvcalc.core.sharding import place
-from kvcalc.engines.base import Question
+from kvcalc.engines.question import Question
 from kvcalc.engines.vllm.batches import batch_of
 from kvcalc.engines.vllm.engine import ENGINE
 from kvcalc.launch.command import launch

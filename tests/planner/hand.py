@@ -17,8 +17,9 @@ from kvcalc.core.sharding import Layout
 from kvcalc.core.units import Fraction, ceil_div
 from kvcalc.core.weights import weigh
 from kvcalc.engines.allocation import Allocation, Capacity, Charge, Rule, Step
-from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.base import Engine
 from kvcalc.engines.options import EngineOptions
+from kvcalc.engines.question import Question
 from kvcalc.engines.stages import stage_caches
 from kvcalc.errors import KvcalcError
 from kvcalc.planner.question import Backend, ExactBackend, ParallelConfig, PlanQuestion, Precision, parallel_configs

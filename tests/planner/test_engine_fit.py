@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from kvcalc.core.fitting import MemorySplit
+from kvcalc.core.memory import MemorySplit
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import Fraction
-from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.base import Engine
 from kvcalc.engines.llama_cpp.engine import ENGINE as LLAMA_CPP
+from kvcalc.engines.question import Question
 from kvcalc.engines.sglang.engine import ENGINE as SGLANG
 from kvcalc.engines.tensorrt_llm.engine import ENGINE as TENSORRT_LLM
 from kvcalc.engines.vllm.engine import ENGINE as VLLM

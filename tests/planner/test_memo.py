@@ -15,8 +15,9 @@ from kvcalc.core.sizing import measure
 from kvcalc.core.units import Fraction
 from kvcalc.core.weights import weigh
 from kvcalc.engines.allocation import Allocation, Charge
-from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.base import Engine
 from kvcalc.engines.options import EngineOptions
+from kvcalc.engines.question import Question
 from kvcalc.engines.vllm.engine import ENGINE as VLLM
 from kvcalc.errors import KvcalcError
 from kvcalc.planner.engine_fit import EngineBackend

@@ -6,7 +6,7 @@ from kvcalc.cards.names import card_called
 from kvcalc.core.overheads import Estimate, Overhead, as_stated, beside, exactly, gain, total
 from kvcalc.core.request import Request, ask
 from kvcalc.core.sharding import place
-from kvcalc.engines.base import Question
+from kvcalc.engines.question import Question
 from kvcalc.engines.vllm.versions import VERSIONS
 from kvcalc.launch.beside import beside_weights, usual_engine, usually_beside
 from kvcalc.launch.registry import all_engines, engine_called

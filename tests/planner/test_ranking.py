@@ -6,7 +6,7 @@ from kvcalc.core.card import Card
 from kvcalc.core.sharding import Layout
 from kvcalc.planner.question import Candidate
 from kvcalc.planner.ranking import leading, price, rank, simplicity, undominated
-from kvcalc.planner.search import Deployment, PlanRow
+from kvcalc.planner.rows import Deployment, PlanRow
 
 from .hand import ALONE, card, config, model
 

@@ -13,7 +13,8 @@ from kvcalc.perf.workload import Length, lengths
 from kvcalc.planner.engine_fit import EngineBackend
 from kvcalc.planner.question import Candidate, ParallelConfig, PlanQuestion
 from kvcalc.planner.reasons import Change, Refused, changed, fewer, nearest, refuse
-from kvcalc.planner.search import PlanRow, Search
+from kvcalc.planner.rows import PlanRow
+from kvcalc.planner.search import Search
 
 from .hand import card, config, configs, engine, model, precision, search
 

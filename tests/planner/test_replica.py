@@ -98,7 +98,7 @@ def test_a_fit_with_a_shared_prefix() -> None:
     """10,000,000 B: 300 of 1,000 tokens once (614,400 B), 1,433,600 B for each sequence: 6 of them. Capacity is told in
     tokens of sequences that share nothing: 10,000,000 / 2,048.
     """
-    from kvcalc.core.fitting import MemorySplit
+    from kvcalc.core.memory import MemorySplit
 
     asked = ask(model(), context=1_000, batch=6)
     found = replica(model(), shared=300).fit(MemorySplit(10_000_000), asked)

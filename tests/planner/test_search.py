@@ -12,7 +12,8 @@ from kvcalc.core.model import Latent
 from kvcalc.core.overheads import Estimate, Overhead, exactly
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, Fraction
-from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.base import Engine
+from kvcalc.engines.question import Question
 from kvcalc.engines.sglang.engine import ENGINE as SGLANG
 from kvcalc.engines.tensorrt_llm.engine import ENGINE as TENSORRT_LLM
 from kvcalc.engines.vllm.engine import ENGINE as VLLM

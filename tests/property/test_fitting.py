@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.core.fitting import Budget, Fit, fit
+from kvcalc.core.fitting import Fit, fit
+from kvcalc.core.memory import Budget
 from kvcalc.core.model import Attention, Model
 from kvcalc.core.overheads import as_stated
 from kvcalc.core.request import ask

@@ -10,8 +10,9 @@ import kvcalc
 from kvcalc.core.model import Model
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.base import Reservation, reserve
 from kvcalc.engines.llama_cpp.engine import ENGINE
+from kvcalc.engines.question import Question
 
 from .conftest import TOKENS
 

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvcalc.engines.log_form import GIB, MIB, Printed, digits, plain
+from kvcalc.engines.log_form import GIB, MIB
+from kvcalc.engines.log_numbers import Printed, digits, plain
 
 SIZES = st.integers(0, 2**52)
 PLACES = st.integers(1, 4)

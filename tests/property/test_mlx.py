@@ -10,8 +10,9 @@ from kvcalc.core.dtypes import KV
 from kvcalc.core.model import Attention, Layer, Model
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.base import Reservation, reserve
 from kvcalc.engines.mlx.engine import ENGINE
+from kvcalc.engines.question import Question
 
 from .conftest import TOKENS, attentions, latents, models, recurrents
 

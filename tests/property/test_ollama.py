@@ -10,8 +10,9 @@ from kvcalc.api import load
 from kvcalc.core.model import Model
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.base import Reservation, reserve
 from kvcalc.engines.ollama.engine import VERSIONS
+from kvcalc.engines.question import Question
 from kvcalc.launch.command import launch
 
 # One preset for each way in which llama.cpp keeps something: windows, latents with index keys, states, compressed.

@@ -9,15 +9,17 @@ from hypothesis import strategies as st
 
 import kvcalc
 from kvcalc.core.card import Card
-from kvcalc.core.fitting import Budget, fit
+from kvcalc.core.fitting import fit
+from kvcalc.core.memory import Budget
 from kvcalc.core.model import Model
 from kvcalc.core.request import ask
 from kvcalc.core.sharding import Layout
 from kvcalc.core.sizing import measure
 from kvcalc.core.units import Fraction, ceil_div
 from kvcalc.core.weights import weigh
-from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.base import Engine
 from kvcalc.engines.llama_cpp.engine import ENGINE as LLAMA_CPP
+from kvcalc.engines.question import Question
 from kvcalc.engines.sglang.engine import ENGINE as SGLANG
 from kvcalc.engines.tensorrt_llm.engine import ENGINE as TENSORRT_LLM
 from kvcalc.engines.vllm.engine import ENGINE as VLLM
@@ -27,7 +29,8 @@ from kvcalc.planner.engine_fit import EngineBackend
 from kvcalc.planner.proposal import Proposal, propose
 from kvcalc.planner.question import Candidate, ExactBackend, PlanQuestion, Precision
 from kvcalc.planner.replica import ExactReplica, ReplicaLayout, replica_layout, replica_layouts
-from kvcalc.planner.search import PlanRow, Search
+from kvcalc.planner.rows import PlanRow
+from kvcalc.planner.search import Search
 
 from .conftest import TOKENS, edges, sized
 

@@ -11,7 +11,8 @@ from kvcalc.core.model import Attention, Latent, Layer, Model, Recurrent
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 from kvcalc.engines.allocation import Capacity
-from kvcalc.engines.base import Engine, Question, Reservation, reserve
+from kvcalc.engines.base import Engine, Reservation, reserve
+from kvcalc.engines.question import Question
 from kvcalc.engines.sglang.engine import ENGINE as SGLANG
 from kvcalc.engines.tensorrt_llm.engine import ENGINE as TENSORRT_LLM
 from kvcalc.engines.vllm.engine import ENGINE as VLLM

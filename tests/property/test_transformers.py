@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from kvcalc.core.model import Layer, Model, Recurrent, Shared
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
-from kvcalc.engines.base import Question, Reservation, reserve
+from kvcalc.engines.base import Reservation, reserve
+from kvcalc.engines.question import Question
 from kvcalc.engines.transformers.engine import ENGINE
 from kvcalc.errors import KvcalcError
 

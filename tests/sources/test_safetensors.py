@@ -8,7 +8,8 @@ import tracemalloc
 import pytest
 
 from kvcalc.errors import KvcalcError
-from kvcalc.sources.safetensors import BITS, INDEX, Weights, folder_tensors, weigh
+from kvcalc.sources.safetensors import BITS, Weights, folder_tensors, weigh
+from kvcalc.sources.shards import INDEX
 
 from .gguf_writer import safetensors_bytes
 

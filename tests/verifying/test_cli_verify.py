@@ -16,7 +16,7 @@ from kvcalc.cli.main import run
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 from kvcalc.engines.allocation import Allocation, Charge
-from kvcalc.engines.base import Question
+from kvcalc.engines.question import Question
 from kvcalc.library import loader
 from kvcalc.verifying import building, running
 from kvcalc.verifying.building import Versions

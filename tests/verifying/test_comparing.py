@@ -9,7 +9,7 @@ from kvcalc.core.explain import cache_name
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
-from kvcalc.engines.base import Question
+from kvcalc.engines.question import Question
 from kvcalc.engines.stages import stage_caches
 from kvcalc.library import loader
 from kvcalc.verifying.comparing import Comparison, compare

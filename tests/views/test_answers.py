@@ -10,7 +10,8 @@ import pytest
 import kvcalc
 from kvcalc.cli.main import run
 from kvcalc.core.explain import terms
-from kvcalc.core.fitting import Budget, fit
+from kvcalc.core.fitting import fit
+from kvcalc.core.memory import Budget
 from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 from kvcalc.library.loader import load, load_text

@@ -12,9 +12,9 @@ from kvcalc.core.formula import kept, recurrent_state
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Recurrent, Shared
 from kvcalc.core.units import ceil_div, many
 from kvcalc.engines.allocation import Charge, Rule, Step
-from kvcalc.engines.base import no_rule
 from kvcalc.engines.llama_cpp.archs import EXPANDED, FIXED_WINDOW
 from kvcalc.engines.llama_cpp.context import Context, pad
+from kvcalc.engines.question import no_rule
 from kvcalc.engines.stages import StageCaches
 from kvcalc.errors import KvcalcError
 

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp.caches import compressed_cells, keep
 from kvcalc.engines.llama_cpp.context import Context, context_of
-from kvcalc.engines.log_form import MIB, Expected, MatchedLine, Printed, StartLog, plain
+from kvcalc.engines.log_form import MIB, Expected, MatchedLine, StartLog
+from kvcalc.engines.log_numbers import Printed, plain
+from kvcalc.engines.question import Question
 from kvcalc.engines.stages import stage_caches
 
 __all__ = ["Pool", "expect", "pools"]

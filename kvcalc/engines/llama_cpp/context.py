@@ -10,9 +10,9 @@ from kvcalc.core.dtypes import KV, DType
 from kvcalc.core.formula import kept
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Model, Recurrent, Shared
 from kvcalc.core.units import ceil_div
-from kvcalc.engines.base import Question, no_rule
 from kvcalc.engines.llama_cpp.archs import APART, FIXED_WINDOW, INDEX_V, NO_FLASH, arch_of, slides
 from kvcalc.engines.llama_cpp.versions import Version
+from kvcalc.engines.question import Question, no_rule
 from kvcalc.errors import KvcalcError
 
 __all__ = ["F16", "MOST_SEQUENCES", "Context", "context_of", "pad"]

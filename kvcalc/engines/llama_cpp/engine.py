@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from kvcalc.core.model import Compressed, Recurrent, Shared
 from kvcalc.engines.allocation import Allocation
-from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.base import Engine
 from kvcalc.engines.llama_cpp.archs import DRAFTS_CACHED
 from kvcalc.engines.llama_cpp.caches import DRAFT_CONTEXT, DRAFT_LAYERS, Kept, keep
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES, Context, context_of
@@ -16,6 +16,7 @@ from kvcalc.engines.llama_cpp.placement import placed
 from kvcalc.engines.llama_cpp.start import start
 from kvcalc.engines.llama_cpp.versions import VERSIONS
 from kvcalc.engines.placement import restaged, without_tp
+from kvcalc.engines.question import Question
 from kvcalc.engines.stages import StageCaches, stage_caches
 
 __all__ = ["ENGINE", "allocate"]

@@ -6,8 +6,9 @@ abetlen/llama-cpp-python#1944, ikawrakow/ik_llama.cpp#749, ollama/ollama#6860, #
 """
 
 from kvcalc.engines.allocation import rank_bytes
-from kvcalc.engines.base import Question
-from kvcalc.engines.log_form import MIB, Failure, MatchedLine, StartLog, digits, line, plain
+from kvcalc.engines.log_form import MIB, Failure, MatchedLine, StartLog, line
+from kvcalc.engines.log_numbers import digits, plain
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 
 __all__ = ["FAILURES", "failure"]

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from kvcalc.engines.llama_cpp.check import expect
 from kvcalc.engines.llama_cpp.failed import FAILURES, failure
 from kvcalc.engines.llama_cpp.variations import rules_of, variations, ways
-from kvcalc.engines.log_form import LogFacts, LogForm, MatchedLine, StartLog, line, plain
+from kvcalc.engines.log_form import LogFacts, LogForm, MatchedLine, StartLog, line
+from kvcalc.engines.log_numbers import plain
 
 __all__ = ["FORM", "LINES", "flash_of", "metadata_of"]
 

@@ -3,11 +3,11 @@
 from kvcalc.core.model import Model
 from kvcalc.core.overheads import Estimate, Overhead, exactly, gain
 from kvcalc.core.units import many
-from kvcalc.engines.base import Question
 from kvcalc.engines.forward import gib
 from kvcalc.engines.llama_cpp.buffers import Step, device_buffer, step_of
 from kvcalc.engines.llama_cpp.context import Context, context_of
 from kvcalc.engines.llama_cpp.versions import Version
+from kvcalc.engines.question import Question
 
 __all__ = ["memory"]
 

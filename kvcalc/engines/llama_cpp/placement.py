@@ -14,10 +14,10 @@ from kvcalc.core.parts import Composition, Part, composition
 from kvcalc.core.sharding import place
 from kvcalc.core.units import ceil_div
 from kvcalc.engines.allocation import Device
-from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp.buffers import Step, device_buffer, host_buffer, output_buffer, step_of
 from kvcalc.engines.llama_cpp.caches import keep
 from kvcalc.engines.llama_cpp.context import Context, context_of
+from kvcalc.engines.question import Question
 from kvcalc.engines.stages import stage_caches
 
 __all__ = ["Offload", "offload_of", "placed", "places"]

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from kvcalc.core.formula import kept
 from kvcalc.core.model import Latent, Recurrent
-from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp.versions import VERSIONS, Version
-from kvcalc.engines.log_form import StartLog, Variation, Way, Ways, plain
+from kvcalc.engines.log_form import StartLog, Variation, Way, Ways
+from kvcalc.engines.log_numbers import plain
+from kvcalc.engines.question import Question
 
 __all__ = ["rows", "rules_of", "variations", "ways"]
 

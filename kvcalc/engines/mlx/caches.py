@@ -6,10 +6,10 @@ from kvcalc.core.dtypes import FP32, DType, packed_bytes
 from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import kept, recurrent_state
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared
-from kvcalc.engines.base import no_rule
 from kvcalc.engines.mlx.flags import Settings
 from kvcalc.engines.mlx.growth import Moment, chunked, grown, rotated
 from kvcalc.engines.mlx.model_types import EXACT, Family
+from kvcalc.engines.question import no_rule
 from kvcalc.errors import KvcalcError
 
 __all__ = ["CacheRun", "Growth", "Pair", "growth_of", "pair_of", "state_bytes"]

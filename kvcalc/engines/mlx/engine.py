@@ -7,7 +7,7 @@ from kvcalc.core.formula import attention_tokens, kept
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Model, Recurrent, Shared
 from kvcalc.core.units import many
 from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
-from kvcalc.engines.base import Engine, Question, no_rule
+from kvcalc.engines.base import Engine
 from kvcalc.engines.mlx.caches import CacheRun, Pair, growth_of, pair_of, state_bytes
 from kvcalc.engines.mlx.flags import FLAGS, Settings, options_of, settings, stored
 from kvcalc.engines.mlx.growth import moments
@@ -15,6 +15,7 @@ from kvcalc.engines.mlx.memory import memory
 from kvcalc.engines.mlx.model_types import EXACT, Family, family_of
 from kvcalc.engines.mlx.versions import VERSIONS
 from kvcalc.engines.placement import without_tp
+from kvcalc.engines.question import Question, no_rule
 from kvcalc.engines.stages import StageCaches, stage_caches
 from kvcalc.errors import KvcalcError
 

@@ -6,8 +6,9 @@ that people posted (ml-explore/mlx#479 and reports of mlx-vlm's models).
 
 from collections.abc import Iterator
 
-from kvcalc.engines.base import Question
-from kvcalc.engines.log_form import Expected, Failure, LogFacts, LogForm, StartLog, line, plain
+from kvcalc.engines.log_form import Expected, Failure, LogFacts, LogForm, StartLog, line
+from kvcalc.engines.log_numbers import plain
+from kvcalc.engines.question import Question
 
 __all__ = ["FORM"]
 

@@ -6,9 +6,9 @@ until the next start, and 0 the default (mlx.core.set_wired_limit in MLX's docum
 """
 
 from kvcalc.core.overheads import Estimate, Overhead, gain
-from kvcalc.engines.base import Question
 from kvcalc.engines.forward import gib, widest_layer
 from kvcalc.engines.mlx.flags import settings
+from kvcalc.engines.question import Question
 
 __all__ = ["memory"]
 

@@ -5,12 +5,12 @@ Sources: llm/llama_server.go of Ollama fb3076099; for the engine of its own befo
 
 from collections.abc import Iterator, Sequence
 
-from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp import check as llama
 from kvcalc.engines.llama_cpp.variations import rows
 from kvcalc.engines.log_form import GIB, MIB, Expected, MatchedLine, StartLog
 from kvcalc.engines.ollama.engine import server_question
 from kvcalc.engines.ollama.versions import Version
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 
 __all__ = ["UNITS", "expect"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from kvcalc.core.dtypes import KV
 from kvcalc.core.overheads import Overhead
 from kvcalc.engines.allocation import Allocation, Device
-from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.base import Engine
 from kvcalc.engines.llama_cpp import engine as llama_cpp
 from kvcalc.engines.llama_cpp.archs import arch_of
 from kvcalc.engines.ollama.flags import FLAGS, model_of, options_of, stored
@@ -13,6 +13,7 @@ from kvcalc.engines.ollama.model_names import preset_of
 from kvcalc.engines.ollama.runner import plan_of_its_own
 from kvcalc.engines.ollama.versions import VERSIONS, Version
 from kvcalc.engines.placement import without_tp
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 
 __all__ = ["ENGINE", "server_question"]

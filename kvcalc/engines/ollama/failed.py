@@ -4,10 +4,10 @@ Sources: llm/server.go and server/routes.go of Ollama fb3076099 and before; olla
 """
 
 from kvcalc.engines.allocation import rank_bytes
-from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp import failed
 from kvcalc.engines.log_form import Failure, MatchedLine, StartLog, line
 from kvcalc.engines.ollama.check import UNITS
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 
 __all__ = ["FAILURES", "failure"]

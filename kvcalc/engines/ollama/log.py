@@ -7,7 +7,8 @@ before 0.30 ml/device.go and runner/ollamarunner/runner.go of 0.11 to 0.24; logs
 from collections.abc import Iterator, Sequence
 
 from kvcalc.engines.llama_cpp.log import LINES, flash_of, metadata_of
-from kvcalc.engines.log_form import LogFacts, LogForm, MatchedLine, StartLog, line, plain
+from kvcalc.engines.log_form import LogFacts, LogForm, MatchedLine, StartLog, line
+from kvcalc.engines.log_numbers import plain
 from kvcalc.engines.ollama.check import expect
 from kvcalc.engines.ollama.failed import FAILURES, failure
 from kvcalc.engines.ollama.variations import PARALLEL, variations, ways

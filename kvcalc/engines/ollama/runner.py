@@ -13,8 +13,8 @@ from kvcalc.core.formula import kept
 from kvcalc.core.model import Attention, Shared
 from kvcalc.core.units import ceil_div, many
 from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
-from kvcalc.engines.base import Question
 from kvcalc.engines.llama_cpp.archs import arch_of
+from kvcalc.engines.question import Question
 from kvcalc.engines.stages import StageCaches, stage_caches
 from kvcalc.errors import KvcalcError
 

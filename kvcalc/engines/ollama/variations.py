@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from functools import partial
 
-from kvcalc.engines.base import Question
 from kvcalc.engines.log_form import StartLog, Variation, Way, Ways
 from kvcalc.engines.ollama.versions import VERSIONS, Version
+from kvcalc.engines.question import Question
 
 __all__ = ["PARALLEL", "variations", "ways"]
 

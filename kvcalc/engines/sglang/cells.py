@@ -12,7 +12,7 @@ from kvcalc.core.dtypes import DType
 from kvcalc.core.formula import kept, recurrent_state
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Recurrent, Shared
 from kvcalc.core.units import Fraction
-from kvcalc.engines.base import Question, no_rule
+from kvcalc.engines.question import Question, no_rule
 from kvcalc.engines.sglang.flags import integer
 from kvcalc.engines.stages import StageCaches, stage_caches
 from kvcalc.errors import KvcalcError

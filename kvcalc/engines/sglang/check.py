@@ -10,9 +10,10 @@ from typing import NamedTuple
 from kvcalc.core import dtypes
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Recurrent
 from kvcalc.engines.allocation import Allocation, Capacity
-from kvcalc.engines.base import Question, no_rule
-from kvcalc.engines.log_form import Expected, MatchedLine, Printed, StartLog, digits
+from kvcalc.engines.log_form import Expected, MatchedLine, StartLog
+from kvcalc.engines.log_numbers import Printed, digits
 from kvcalc.engines.placement import restaged
+from kvcalc.engines.question import Question, no_rule
 from kvcalc.engines.sglang.cells import placed, ratio_of, state_bytes, token_bytes, windowed
 from kvcalc.engines.sglang.engine import stages_of
 from kvcalc.engines.sglang.failed import Memory

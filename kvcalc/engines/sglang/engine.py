@@ -9,8 +9,9 @@ from kvcalc.core.formula import attention_tokens, size
 from kvcalc.core.model import Attention, Recurrent
 from kvcalc.core.units import ceil_div, many
 from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
-from kvcalc.engines.base import Engine, Question, Stored
+from kvcalc.engines.base import Engine, Stored
 from kvcalc.engines.placement import restaged
+from kvcalc.engines.question import Question
 from kvcalc.engines.sglang.cells import draft_layers, placed, state_bytes, token_bytes, windowed
 from kvcalc.engines.sglang.flags import FLAGS, integer, model_of, options_of
 from kvcalc.engines.sglang.memory import memory, utilization

@@ -5,8 +5,9 @@ Sources: `_profile_available_bytes` and its message in `srt/mem_cache/kv_cache_c
 """
 
 from kvcalc.core.units import ceil_div
-from kvcalc.engines.base import Question
-from kvcalc.engines.log_form import GIB, Failure, MatchedLine, Printed, StartLog, digits, line, plain
+from kvcalc.engines.log_form import GIB, Failure, MatchedLine, StartLog, line
+from kvcalc.engines.log_numbers import Printed, digits, plain
+from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 
 __all__ = ["FAILURES", "Memory", "failure"]

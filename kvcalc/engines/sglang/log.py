@@ -6,7 +6,8 @@ logs that people posted.
 
 from collections.abc import Iterator
 
-from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, line, plain
+from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, line
+from kvcalc.engines.log_numbers import plain
 from kvcalc.engines.sglang.check import expect
 from kvcalc.engines.sglang.failed import FAILURES, failure
 from kvcalc.engines.sglang.variations import variations, ways

@@ -8,8 +8,8 @@ from math import log2
 from kvcalc.core.model import Latent
 from kvcalc.core.overheads import Overhead
 from kvcalc.core.units import Fraction
-from kvcalc.engines.base import Question
 from kvcalc.engines.forward import gib
+from kvcalc.engines.question import Question
 from kvcalc.engines.sglang.flags import integer
 from kvcalc.errors import KvcalcError
 

@@ -10,7 +10,7 @@ from kvcalc.core.formula import kept
 from kvcalc.core.model import Attention, Recurrent
 from kvcalc.core.units import Fraction
 from kvcalc.engines.allocation import Capacity
-from kvcalc.engines.base import Question
+from kvcalc.engines.question import Question
 from kvcalc.engines.sglang.cells import Cell, cell_of, draft_layers, formats, page_of, placed, ratio_of, slots_of
 from kvcalc.engines.sglang.flags import integer
 from kvcalc.errors import KvcalcError

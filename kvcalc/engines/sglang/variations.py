@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from kvcalc.core import dtypes
 from kvcalc.core.model import Recurrent
-from kvcalc.engines.base import Question
 from kvcalc.engines.log_form import StartLog, Variation, Way, Ways
+from kvcalc.engines.question import Question
 
 __all__ = ["variations", "ways"]
 

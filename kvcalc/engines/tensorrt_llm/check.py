@@ -10,8 +10,9 @@ from typing import NamedTuple
 from kvcalc.core.formula import widened
 from kvcalc.core.model import Shared
 from kvcalc.core.units import Fraction, ceil_div
-from kvcalc.engines.base import Question
-from kvcalc.engines.log_form import Expected, MatchedLine, Printed, StartLog, Way, Ways, digits, plain
+from kvcalc.engines.log_form import Expected, MatchedLine, StartLog, Way, Ways
+from kvcalc.engines.log_numbers import Printed, digits, plain
+from kvcalc.engines.question import Question
 from kvcalc.engines.stages import stage_caches
 from kvcalc.engines.tensorrt_llm.engine import token_bytes
 

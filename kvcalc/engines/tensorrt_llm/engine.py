@@ -11,7 +11,8 @@ from kvcalc.core.formula import attention_tokens, kept, size
 from kvcalc.core.model import Attention, Cache, Indexer, Latent, Shared
 from kvcalc.core.units import Fraction, ceil_div
 from kvcalc.engines.allocation import Allocation, Capacity, Charge, Rule, Step
-from kvcalc.engines.base import Engine, Question, Stored, no_rule
+from kvcalc.engines.base import Engine, Stored
+from kvcalc.engines.question import Question, no_rule
 from kvcalc.engines.stages import StageCaches, stage_caches
 from kvcalc.engines.tensorrt_llm.flags import FLAGS, model_of, options_of
 from kvcalc.engines.tensorrt_llm.memory import memory

@@ -5,8 +5,9 @@ Sources: the check in the constructor of KVCacheManager, `cpp/tensorrt_llm/batch
 janhq/cortex.cpp#981.
 """
 
-from kvcalc.engines.base import Question
-from kvcalc.engines.log_form import Failure, MatchedLine, StartLog, line, plain
+from kvcalc.engines.log_form import Failure, MatchedLine, StartLog, line
+from kvcalc.engines.log_numbers import plain
+from kvcalc.engines.question import Question
 from kvcalc.engines.tensorrt_llm.check import stage_tokens
 from kvcalc.errors import KvcalcError
 

@@ -6,7 +6,8 @@ that people posted, from 0.8 on.
 
 from collections.abc import Iterator
 
-from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, line, plain
+from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, line
+from kvcalc.engines.log_numbers import plain
 from kvcalc.engines.tensorrt_llm.check import expect, ways
 from kvcalc.engines.tensorrt_llm.failed import FAILURES, failure
 from kvcalc.engines.tensorrt_llm.versions import VERSIONS

@@ -4,8 +4,8 @@ from math import log2
 
 from kvcalc.core.overheads import Estimate, Overhead, gain
 from kvcalc.core.units import format_bytes
-from kvcalc.engines.base import Question
 from kvcalc.engines.forward import gib, widest_layer
+from kvcalc.engines.question import Question
 
 __all__ = ["memory"]
 

@@ -12,8 +12,9 @@ from kvcalc.core.formula import kept, size
 from kvcalc.core.model import Attention, Compressed, Layer, Recurrent, Shared, Stored
 from kvcalc.core.units import many
 from kvcalc.engines.allocation import Allocation, Charge, Rule, Step
-from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.base import Engine
 from kvcalc.engines.placement import without_tp
+from kvcalc.engines.question import Question
 from kvcalc.engines.transformers.flags import FLAGS, model_of, options_of
 from kvcalc.engines.transformers.generation import Generation, run_of
 from kvcalc.engines.transformers.layers import cache_class, layer_classes

@@ -9,7 +9,7 @@ from kvcalc.core.explain import cache_name
 from kvcalc.core.formula import Widths
 from kvcalc.core.model import Cache, Compressed, Indexer, Model, Recurrent, Shared
 from kvcalc.core.request import Request
-from kvcalc.engines.base import Question
+from kvcalc.engines.question import Question
 from kvcalc.engines.transformers.flags import Settings
 from kvcalc.engines.transformers.model_types import Habits, habits_of
 from kvcalc.engines.transformers.quantized_cache import Quantised, chunks_waiting, quantised_of

@@ -1,8 +1,8 @@
 """What transformers takes beside weights and cache: a prompt in one piece, its logits, and torch's context."""
 
 from kvcalc.core.overheads import Estimate, Overhead
-from kvcalc.engines.base import Question
 from kvcalc.engines.forward import gib, widest_layer
+from kvcalc.engines.question import Question
 
 __all__ = ["memory"]
 

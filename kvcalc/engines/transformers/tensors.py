@@ -7,7 +7,7 @@ from kvcalc.core.dtypes import FP32, DType, packed_bytes
 from kvcalc.core.formula import attention_tokens, kept, recurrent_state
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Recurrent, Stored
 from kvcalc.engines.allocation import Rule
-from kvcalc.engines.base import no_rule
+from kvcalc.engines.question import no_rule
 from kvcalc.engines.transformers.generation import Generation
 from kvcalc.engines.transformers.quantized_cache import quantised_bytes
 from kvcalc.errors import KvcalcError

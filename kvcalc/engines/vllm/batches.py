@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from kvcalc.core.card import Card
-from kvcalc.engines.base import Question
+from kvcalc.engines.question import Question
 from kvcalc.engines.vllm.versions import Profile, Version
 
 __all__ = ["Batch", "batch_of", "batched_tokens"]

@@ -10,7 +10,7 @@ from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Rec
 from kvcalc.core.sharding import rank_tokens
 from kvcalc.core.units import many
 from kvcalc.engines.allocation import Charge, Rule, Step
-from kvcalc.engines.base import Question
+from kvcalc.engines.question import Question
 from kvcalc.engines.vllm.layout import Laid, PlacedSpec
 from kvcalc.engines.vllm.specs import Settings, Spec, needed_tokens, state_page, token_bytes
 

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 from kvcalc.core.model import Attention, Latent, Recurrent
 from kvcalc.engines.allocation import Allocation, Capacity
-from kvcalc.engines.base import Question
-from kvcalc.engines.log_form import GIB, Expected, MatchedLine, Printed, StartLog, plain
+from kvcalc.engines.log_form import GIB, Expected, MatchedLine, StartLog
+from kvcalc.engines.log_numbers import Printed, plain
+from kvcalc.engines.question import Question
 from kvcalc.engines.vllm.layout import Laid, laid_of
 from kvcalc.engines.vllm.settings import settings_of
 from kvcalc.engines.vllm.specs import state_page, token_bytes

@@ -6,7 +6,8 @@ to 0.30.0.
 
 from kvcalc.core.units import Fraction
 from kvcalc.engines.allocation import Allocation, Capacity
-from kvcalc.engines.base import Engine, Question
+from kvcalc.engines.base import Engine
+from kvcalc.engines.question import Question
 from kvcalc.engines.vllm import kernels
 from kvcalc.engines.vllm.charges import charges
 from kvcalc.engines.vllm.flags import FLAGS, model_of, options_of

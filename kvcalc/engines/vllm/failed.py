@@ -5,8 +5,9 @@ Sources: the messages of `v1/core/kv_cache_utils.py`, `v1/worker/gpu_worker.py`,
 that people posted: vllm-project/vllm#2418, #10517, #16118, QwenLM/Qwen3#295, OpenRLHF/OpenRLHF#336.
 """
 
-from kvcalc.engines.base import Question
-from kvcalc.engines.log_form import GIB, Failure, MatchedLine, Printed, StartLog, digits, line, plain
+from kvcalc.engines.log_form import GIB, Failure, MatchedLine, StartLog, line
+from kvcalc.engines.log_numbers import Printed, digits, plain
+from kvcalc.engines.question import Question
 from kvcalc.engines.vllm.check import Reader, fitting, width
 from kvcalc.errors import KvcalcError
 

@@ -9,7 +9,8 @@ tokens and keeps no checkpoints. So do other makers' cards as far as nothing els
 from kvcalc.commands import versions
 from kvcalc.core.card import Capability, Card
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Recurrent
-from kvcalc.engines.base import Question, Stored, no_rule
+from kvcalc.engines.base import Stored
+from kvcalc.engines.question import Question, no_rule
 from kvcalc.engines.vllm.versions import Version
 from kvcalc.errors import KvcalcError
 

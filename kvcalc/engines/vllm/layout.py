@@ -7,8 +7,8 @@ from kvcalc.core.formula import kept, widened
 from kvcalc.core.kinds import encodes
 from kvcalc.core.model import Attention, Cache, Compressed, Latent, Recurrent
 from kvcalc.core.sharding import shard
-from kvcalc.engines.base import Question
 from kvcalc.engines.placement import restaged
+from kvcalc.engines.question import Question
 from kvcalc.engines.vllm.groups import Entry, KVCacheGroup, group, widest
 from kvcalc.engines.vllm.settings import drafts, settings_of
 from kvcalc.engines.vllm.specs import Settings, Spec, blocks_per_sequence, shortest_window, specs_of, window_of

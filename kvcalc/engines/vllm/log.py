@@ -6,7 +6,8 @@ Sources: `v1/core/kv_cache_utils.py`, `v1/worker/gpu_worker.py`, `platforms/inte
 
 from collections.abc import Iterator
 
-from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, line, plain
+from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, line
+from kvcalc.engines.log_numbers import plain
 from kvcalc.engines.vllm.check import expect
 from kvcalc.engines.vllm.failed import FAILURES, failure
 from kvcalc.engines.vllm.variations import rules_of, variations, ways

@@ -10,7 +10,7 @@ from math import log2
 from kvcalc.core.model import Model
 from kvcalc.core.overheads import Estimate, Overhead, exactly, gain
 from kvcalc.core.units import format_bytes, many
-from kvcalc.engines.base import Question
+from kvcalc.engines.question import Question
 from kvcalc.engines.vllm.profiling import ProfileRun, Sampler, forward, profile_run, sampler, workspace
 from kvcalc.engines.vllm.versions import Profile, Version
 

@@ -12,7 +12,7 @@ from kvcalc.core.model import Dimensions, Latent, Model, Recurrent
 from kvcalc.core.overheads import Estimate, exactly
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import ceil_div
-from kvcalc.engines.base import Question
+from kvcalc.engines.question import Question
 from kvcalc.engines.vllm.batches import Batch, batch_of
 from kvcalc.engines.vllm.versions import Profile, Version
 

@@ -4,7 +4,7 @@ from kvcalc.core import dtypes
 from kvcalc.core.dtypes import DType
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, Layer, Recurrent
 from kvcalc.core.units import ceil_div
-from kvcalc.engines.base import Question
+from kvcalc.engines.question import Question
 from kvcalc.engines.vllm import formats
 from kvcalc.engines.vllm.batches import batched_tokens
 from kvcalc.engines.vllm.kernels import BY_CUDA, LEAST_BLOCK, first_block, sparse_format, state_kernel

@@ -13,7 +13,7 @@ from kvcalc.core.dtypes import DType
 from kvcalc.core.formula import kept, recurrent_state
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Model, Recurrent, Shared
 from kvcalc.core.units import ceil_div
-from kvcalc.engines.base import no_rule
+from kvcalc.engines.question import no_rule
 from kvcalc.engines.vllm import formats
 from kvcalc.errors import KvcalcError
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from kvcalc.core.formula import kept
 from kvcalc.core.kinds import encodes
 from kvcalc.core.model import Indexer, Latent, Recurrent
-from kvcalc.engines.base import Question
 from kvcalc.engines.log_form import StartLog, Variation, Way, Ways
+from kvcalc.engines.question import Question
 from kvcalc.engines.vllm.versions import VERSIONS, Version
 
 __all__ = ["rules_of", "variations", "ways"]

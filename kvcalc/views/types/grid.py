@@ -2,7 +2,7 @@
 
 from typing import Literal, TypedDict
 
-from kvcalc.core.fitting import Binding
+from kvcalc.core.memory import Binding
 from kvcalc.views.types.model import Document, ModelFacts
 
 __all__ = [
