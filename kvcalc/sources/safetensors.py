@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeGuard
 from kvcalc.errors import KvcalcError, escape
 from kvcalc.sources.faults import CUT, Phrase, disguise, fault, unreadable
 from kvcalc.sources.jsonfile import too_many_values
-from kvcalc.sources.shards import _MOST_SHARDS, INDEX, SINGLE, _another, _inside, _whole
+from kvcalc.sources.shards import INDEX, MOST_SHARDS, SINGLE, complete, inside, unrelated
 
 __all__ = ["Tensor", "Weights", "folder_tensors", "weigh"]
 
@@ -76,9 +76,9 @@ def folder_tensors(folder: str, named: str | None = None) -> list[Tensor]:
     elif SINGLE in names:
         chosen = [SINGLE]
     else:
-        chosen = _whole(folder, main or [name for name in files if name.startswith("consolidated")])
+        chosen = complete(folder, main or [name for name in files if name.startswith("consolidated")])
     if named is not None and named not in chosen:
-        raise _another(folder, named, chosen)
+        raise unrelated(folder, named, chosen)
     if index is not None:
         return _indexed(folder, index, weight_map)
     return [tensor for name in chosen for tensor in _tensors(os.path.join(folder, name)).values()]
@@ -102,11 +102,11 @@ def _weight_map(path: str) -> dict[str, str]:
     if not isinstance(weight_map, dict) or not weight_map:
         raise fault(path, "weight_map", "a mapping of tensors to files", weight_map, CUT)
     for name, shard in weight_map.items():
-        if not isinstance(shard, str) or not _inside(shard):
+        if not isinstance(shard, str) or not inside(shard):
             raise fault(path, name, "a file inside the folder", shard, CUT)
     shards = dict.fromkeys(weight_map.values())
-    if len(shards) > _MOST_SHARDS:
-        raise fault(path, "weight_map", f"at most {_MOST_SHARDS:,} files", len(shards))
+    if len(shards) > MOST_SHARDS:
+        raise fault(path, "weight_map", f"at most {MOST_SHARDS:,} files", len(shards))
     return weight_map
 
 

@@ -6,7 +6,18 @@ from kvcalc.core.units import parse_integer
 from kvcalc.engines.llama_cpp.context import MOST_SEQUENCES
 from kvcalc.errors import KvcalcError, shown
 
-__all__ = ["ALL_LAYERS"]
+__all__ = [
+    "ALL_LAYERS",
+    "cache_type",
+    "flash_attention",
+    "from_zero",
+    "gpu_layers",
+    "mebibytes",
+    "slots",
+    "switched_on",
+    "tensor_buffers",
+    "word_set",
+]
 
 ALL_LAYERS = 10**6  # more than any model has
 
@@ -21,40 +32,40 @@ _FLASH = {
 }
 
 
-def _from_zero(text: str, what: str) -> int:
+def from_zero(text: str, what: str) -> int:
     return 0 if re.fullmatch(r"0{1,24}", text.strip()) else parse_integer(text, what)
 
 
-def _slots(text: str, what: str) -> int:
+def slots(text: str, what: str) -> int:
     """A number of sequences; all numbers below zero stand for the default."""
     return -1 if re.fullmatch(r"-[0-9]{1,9}", text.strip()) else parse_integer(text, what, MOST_SEQUENCES)
 
 
-def _type(text: str, what: str) -> str:
+def cache_type(text: str, what: str) -> str:
     if text not in _TYPES:
         raise KvcalcError(f"{what}: expected one of {', '.join(_TYPES)}, got {shown(text)}")
     return text
 
 
-def _flash(text: str, what: str) -> str:
+def flash_attention(text: str, what: str) -> str:
     if text.lower() not in _FLASH:
         raise KvcalcError(f"{what}: expected on, off or auto, got {shown(text)}")
     return _FLASH[text.lower()]
 
 
-def _on(text: str, what: str) -> bool:
-    if _flash(text, what) == "auto":
+def switched_on(text: str, what: str) -> bool:
+    if flash_attention(text, what) == "auto":
         raise KvcalcError(f"{what}: expected on or off, got {shown(text)}")
-    return _flash(text, what) == "on"
+    return flash_attention(text, what) == "on"
 
 
-def _gpu_layers(text: str, what: str) -> int:
+def gpu_layers(text: str, what: str) -> int:
     """A number of layers, `all`, or `auto` and -1 for what fits."""
     word = text.strip().lower()
-    return ALL_LAYERS if word in ("auto", "all", "-1", "-2") else _from_zero(text, what)
+    return ALL_LAYERS if word in ("auto", "all", "-1", "-2") else from_zero(text, what)
 
 
-def _tensor_buffers(text: str, what: str) -> tuple[tuple[str, bool], ...]:
+def tensor_buffers(text: str, what: str) -> tuple[tuple[str, bool], ...]:
     """Patterns of tensors' names, and whether their buffer is the host's. Patterns are matched by Python's rules."""
     found = []
     for part in text.split(","):
@@ -83,10 +94,10 @@ def _slow(pattern: str) -> bool:
     return bool(_REPEATED.search(pattern)) or sum(map(pattern.count, "*+{")) > _MOST_REPEATS
 
 
-def _mebibytes(text: str, what: str) -> int:
+def mebibytes(text: str, what: str) -> int:
     """The first of the numbers, in MiB, as bytes."""
-    return _from_zero(text.partition(",")[0], what) << 20
+    return from_zero(text.partition(",")[0], what) << 20
 
 
-def _words(text: str, what: str) -> frozenset[str]:  # noqa: ARG001 - the signature of every parser of flags
+def word_set(text: str, what: str) -> frozenset[str]:  # noqa: ARG001 - the signature of every parser of flags
     return frozenset(text.split(","))

@@ -8,7 +8,23 @@ from kvcalc.engines.overrides import known, parse_object
 from kvcalc.engines.vllm.formats import PACKED
 from kvcalc.errors import KvcalcError, shown
 
-__all__ = ["AUTO", "length", "size"]
+__all__ = [
+    "AUTO",
+    "attention_config",
+    "cache_dtype",
+    "cache_layout",
+    "compilation_config",
+    "counted",
+    "gibibytes",
+    "latents",
+    "layer_names",
+    "length",
+    "limits",
+    "partition",
+    "size",
+    "speculative_config",
+    "transfer_config",
+]
 
 
 AUTO = -1
@@ -39,7 +55,7 @@ _SPECULATIVE = {"method": "method", "num_speculative_tokens": "speculative", "mo
                 "draft_tensor_parallel_size": "draft_tp"}  # fmt: skip
 
 
-def _speculation(text: str, what: str) -> dict[str, object]:
+def speculative_config(text: str, what: str) -> dict[str, object]:
     """What `--speculative-config` says of the cache: the method, the number of tokens and the draft model."""
     found = parse_object(text, what)
     values = {key: found[name] for name, key in _SPECULATIVE.items() if found.get(name) is not None}
@@ -59,7 +75,7 @@ def _speculation(text: str, what: str) -> dict[str, object]:
 _PLAIN = ("auto", "float16", "bfloat16", "fp16", "bf16", "fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4")
 
 
-def _kv_dtype(text: str, what: str) -> str:
+def cache_dtype(text: str, what: str) -> str:
     name = text.strip().lower()
     if name not in _PLAIN and name not in PACKED and known(name) not in _PLAIN:
         raise KvcalcError(
@@ -69,7 +85,7 @@ def _kv_dtype(text: str, what: str) -> str:
     return name
 
 
-def _attention(text: str, what: str) -> Mapping[str, object]:
+def attention_config(text: str, what: str) -> Mapping[str, object]:
     """`--attention-config`. HiSparse keeps a part of the cache on the host; index keys are fp8 by default."""
     found = parse_object(text, what)
     if found.get("hisparse_config") is not None:
@@ -79,21 +95,21 @@ def _attention(text: str, what: str) -> Mapping[str, object]:
     return found
 
 
-def _layout(text: str, what: str) -> str:
+def cache_layout(text: str, what: str) -> str:
     """Layouts with the block outermost pack pages of several sizes (`v1/core/kv_cache_planning.py`)."""
     if text.upper().startswith("B"):
         raise KvcalcError(f"{what}: a layout with the block outermost groups layers by another rule", "leave it out")
     return text
 
 
-def _latents(text: str, what: str) -> bool:
+def latents(text: str, what: str) -> bool:
     """Without kernels for latents every head is cached, which no preset of such a model describes."""
     if text.strip() not in ("", "0"):
         raise KvcalcError(f"{what}: the heads of a latent model in full have no rule here", "leave it out")
     return False
 
 
-def _connector(text: str, what: str) -> bool:
+def transfer_config(text: str, what: str) -> bool:
     """Whether the connectors of `--kv-transfer-config` keep the hybrid manager on (`SupportsHMA`)."""
     found = parse_object(text, what)
     extra = found.get("kv_connector_extra_config")
@@ -112,14 +128,14 @@ _HYBRID_CONNECTORS = (
 )  # fmt: skip
 
 
-def _compilation(text: str, what: str) -> bool:
+def compilation_config(text: str, what: str) -> bool:
     """Whether graphs are captured, as `--compilation-config` has it: `level` or `mode` 0 compiles nothing."""
     found = parse_object(text, what)
     modes = (str(found.get(name, "")).upper() for name in ("cudagraph_mode", "level", "mode"))
     return not any(mode in ("NONE", "0") for mode in modes)
 
 
-def _limits(text: str, what: str) -> bool:
+def limits(text: str, what: str) -> bool:
     """Whether a prompt may hold images or sound: none where all limits are 0 (`--limit-mm-per-prompt`)."""
     old = dict(part.split("=", 1) for part in text.split(",") if "=" in part and not text.lstrip().startswith("{"))
     found = {name: int(count) if count.strip().isdigit() else 1 for name, count in old.items()}
@@ -127,12 +143,12 @@ def _limits(text: str, what: str) -> bool:
     return any((each.get("count", 1) if isinstance(each, dict) else each) != 0 for each in limits) or not limits
 
 
-def _counted(text: str, what: str) -> bool:  # noqa: ARG001 - the signature of every parser of flags
+def counted(text: str, what: str) -> bool:  # noqa: ARG001 - the signature of every parser of flags
     """A variable that is 0 or 1."""
     return text.strip() not in ("", "0")
 
 
-def _layers(text: str, what: str) -> tuple[str, ...]:
+def layer_names(text: str, what: str) -> tuple[str, ...]:
     """Numbers of layers, or `sliding_window`."""
     layers = tuple(text.split())
     for layer in layers:
@@ -141,11 +157,11 @@ def _layers(text: str, what: str) -> tuple[str, ...]:
     return layers
 
 
-def _gib(text: str, what: str) -> int:
+def gibibytes(text: str, what: str) -> int:
     """Bytes of a number of GiB, which may have decimals: what `--swap-space` gave each GPU until V1."""
     return parse_size(f"{text.strip()}GiB", what, zero=True)
 
 
-def _partition(text: str, what: str) -> tuple[int, ...]:
+def partition(text: str, what: str) -> tuple[int, ...]:
     """Layers of each pipeline stage, with commas between."""
     return tuple(parse_integer(number, what) for number in text.split(","))
