@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import kvcalc
-from kvcalc.engines import log_form
+from kvcalc.engines import log_fields
 from kvcalc.launch.registry import log_forms
 
 PACKAGE = Path(kvcalc.__file__).parent
@@ -95,7 +95,7 @@ def compiled(call: ast.Call, name: str, methods: set[str], place: str) -> Iterat
         yield Used(pattern, flags, method, place)
 
 
-VALUES = Used(rf"(?<![\w.-])(model|tp){log_form._VALUE}", 0, "finditer", "engines/log_form.py")  # of `key_values`
+VALUES = Used(rf"(?<![\w.-])(model|tp){log_fields._VALUE}", 0, "finditer", "engines/log_fields.py")  # of `key_values`
 LOGS = [
     Used(line.pattern.pattern, line.pattern.flags, "search", f"{each.engine.name}: {line.mark}")
     for each in log_forms(None)

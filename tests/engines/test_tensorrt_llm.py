@@ -67,12 +67,12 @@ def test_the_lines_of_the_log() -> None:
 
 def test_its_share_is_of_what_the_weights_leave(capsys: pytest.CaptureFixture[str]) -> None:
     """free_gpu_memory_fraction 0.9 of 80e9 - 16.06e9 B of weights, not of 80e9 (C.1)."""
-    argv = ["llama3-8b", "--vram", "80GB", "--engine", "tensorrt-llm", "--json"]
-    assert run(argv) == 0
+    argv = ["llama3-8b", "--vram", "80GB", "--overhead", "0", "--json"]
+    assert run([*argv, "--engine", "tensorrt-llm"]) == 0
     assert (
         json.loads(capsys.readouterr().out)["fit"]["kv_budget_bytes_per_gpu"] == (80 * 10**9 - 16_060_000_000) * 9 // 10
     )
-    assert run([*argv[:3], "--json", "--", "trtllm-serve", "x", "--kv_cache_free_gpu_memory_fraction", "0.5"]) == 0
+    assert run([*argv, "--", "trtllm-serve", "x", "--kv_cache_free_gpu_memory_fraction", "0.5"]) == 0
     assert json.loads(capsys.readouterr().out)["fit"]["kv_budget_bytes_per_gpu"] == (80 * 10**9 - 16_060_000_000) // 2
 
 
