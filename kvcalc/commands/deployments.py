@@ -4,16 +4,16 @@ SkyPilot, GitHub Actions and Ansible have shell texts under keys of their own. K
 InferenceService and LLMInferenceService, Ray Serve's LLMConfig, and the chart of vllm-project/production-stack.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kvcalc.commands.budget import ENTRY, INNER_TEXT, Budget, OverBudgetError
+from kvcalc.commands.flag_files import as_json
 from kvcalc.commands.shell import Command
 from kvcalc.commands.shell import read as read_script
 from kvcalc.commands.words import split
-from kvcalc.errors import KvcalcError, escape
+from kvcalc.errors import KvcalcError
 
 __all__ = ["started"]
 
@@ -197,17 +197,10 @@ def _flags(settings: Mapping[Any, object]) -> list[str]:
             case list():
                 words += [f"--{name}", *_strings(value)]
             case dict():
-                words.append(f"--{name}={_json(value, name)}")
+                words.append(f"--{name}={as_json(value, name)}")
             case _:
                 words.append(f"--{name}={value}")
     return words
-
-
-def _json(value: object, name: str) -> str:
-    try:
-        return json.dumps(value, default=str)
-    except (TypeError, ValueError, RecursionError):  # a key that is a list, a mapping within itself, too deep
-        raise KvcalcError(f"{escape(name)[:80]}: expected plain values, as JSON has them") from None
 
 
 def _strings(value: object) -> list[str]:

@@ -10,7 +10,7 @@ from kvcalc.commands.flags import Flag, Flags, full_name, is_flag, long_names
 from kvcalc.errors import KvcalcError, escape, shown
 from kvcalc.preset.yaml_file import parse, read_bytes
 
-__all__ = ["joined", "with_files"]
+__all__ = ["as_json", "joined", "with_files"]
 
 
 def with_files(words: Sequence[str], flags: Flags, *, here: bool) -> tuple[list[str], list[str]]:
@@ -55,17 +55,10 @@ def _file_words(path: str, flags: Flags) -> list[str]:
             case list():
                 words += [name, *(str(each) for each in value)] if value else []
             case dict():
-                words.append(f"{name}={_json(value, name)}")
+                words.append(f"{name}={as_json(value, name)}")
             case _:
                 words.append(f"{name}={value}")
     return words
-
-
-def _json(value: object, name: str) -> str:
-    try:
-        return json.dumps(value, default=str)
-    except (TypeError, ValueError, RecursionError):  # a key that is a list, a mapping within itself, too deep
-        raise KvcalcError(f"{escape(name)[:80]}: expected plain values, as JSON has them") from None
 
 
 def joined(words: Sequence[str], flags: Flags) -> list[str]:
@@ -90,7 +83,7 @@ def joined(words: Sequence[str], flags: Flags) -> list[str]:
             _put(objects.setdefault(head, {}), path, value)
         else:
             made.append(f"{head}={value}")
-    return [*made, *(f"{name}={_json(fields, name)}" for name, fields in objects.items())]
+    return [*made, *(f"{name}={as_json(fields, name)}" for name, fields in objects.items())]
 
 
 def _an_object(name: str, flags: Flags, known: Mapping[str, Flag]) -> bool:
@@ -109,3 +102,11 @@ def _put(fields: dict[str, object], path: str, text: str) -> None:
             return
         fields = inner
     fields[last.removesuffix("+")] = value
+
+
+def as_json(value: object, name: str) -> str:
+    """A mapping as an engine takes it in one word. Raises KvcalcError by the name of its setting."""
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError, RecursionError):  # a key that is a list, a mapping within itself, too deep
+        raise KvcalcError(f"{escape(name)[:80]}: expected plain values, as JSON has them") from None
