@@ -312,3 +312,23 @@ def test_memory_of_the_cache_beside_a_card(
     front, dashes, behind = words.partition(" -- ")
     assert run([*front.split(), "--get", f"engine.{key}", *([dashes.strip()] if dashes else []), *behind.split()]) == 0
     assert capsys.readouterr().out.strip() == value
+
+
+@pytest.mark.parametrize("memory", [(), ("--gpu", "h100")], ids=str)
+def test_a_pool_of_so_many_blocks_needs_no_memory(memory: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """4,000 blocks x 16 are 64,000 tokens and 1.95 x 32,768, so one sequence of that length, whatever memory there is."""
+    words = (*memory, "--", "vllm", "serve", LLAMA, "--num-gpu-blocks-override", "4000", "--max-model-len", "32768")
+    assert answer(capsys, "engine.capacity_tokens", *words) == 64_000
+    assert answer(capsys, "fit.max_batch", *words) == 1
+    assert answer(capsys, "engine.log_lines", *words) == [
+        "GPU KV cache size: 64,000 tokens, Maximum concurrency for 32,768 tokens per request: 1.95x"
+    ]
+
+
+def test_a_pool_of_too_few_blocks_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    """2,048 blocks x 16 are 32,768 tokens, and one block is the null block, which no sequence can use."""
+    start = ("--", "vllm", "serve", LLAMA, "--max-model-len", "32768", "--num-gpu-blocks-override")
+    assert run([*start, "2048"]) == 1
+    assert run([*start, "2049"]) == 0
+    # a block is 16 x 131,072 B on each GPU
+    assert answer(capsys, "fit.kv_budget_bytes_per_gpu", *start, "2049") == 2_049 * 2_097_152
