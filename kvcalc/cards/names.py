@@ -154,7 +154,7 @@ def _accelerator(name: str, known: dict[str, Accelerator], what: str) -> Acceler
         names = [one.id for one in family]
         more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
         raise KvcalcError(f"{what}: {shown(name)} is not one card", f"one of {', '.join(names[:_MOST_LISTED])}{more}")
-    close = nearest(name.strip().lower(), known, 3)
+    close = nearest(name.strip().lower(), dict.fromkeys([*known, *_short_names(known)]), 3)
     hint = f"did you mean {', '.join(close)}? " if close else ""
     raise KvcalcError(
         f"{what}: {shown(name)} is not in the table of GPUs",
@@ -170,6 +170,12 @@ def _family(name: str, known: dict[str, Accelerator]) -> list[Accelerator]:
         lambda one: asked <= _words(one.id) | _words(one.label) or wanted in _parts(one.id),
     )
     return next((found for way in ways if asked and (found := [one for one in known.values() if way(one)])), [])
+
+
+def _short_names(known: dict[str, Accelerator]) -> list[str]:
+    """h100 of h100-sxm: what people type, and more like a slip of it than the whole name is."""
+    first = [name.split("-")[0] for name in known]
+    return [name for name in first if re.search("[0-9]", name)]
 
 
 def _chosen(family: list[Accelerator]) -> Accelerator | None:

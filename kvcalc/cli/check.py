@@ -50,7 +50,11 @@ class CheckWords(
     kv_memory: o.KvMemory = None
 
 
-@verb(app)
+@verb(
+    app,
+    "kvcalc check server.log",
+    "kvcalc check server.log --model llama3.3-70b --engine vllm",
+)
 def check(
     ctx: typer.Context,
     log: Annotated[

@@ -28,7 +28,11 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@verb(app)
+@verb(
+    app,
+    "kvcalc compare llama3-8b gemma2-9b qwen3-8b --context 8k",
+    "kvcalc compare llama3.1-8b --engine vllm,sglang --gpu h100",
+)
 def compare(
     ctx: typer.Context,
     models: Annotated[

@@ -30,7 +30,11 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@verb(app)
+@verb(
+    app,
+    "kvcalc gpus",
+    "kvcalc gpus h100",
+)
 def gpus(
     name: Annotated[
         str | None,

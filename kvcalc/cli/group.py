@@ -7,7 +7,7 @@ from typing import Any
 from typer.core import TyperGroup
 from typer.main import get_command as command_of
 
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["BEHIND_DASHES", "DEFAULT_VERB", "VERBS", "VERB_MODULES", "ModelOrVerbGroup"]
 
@@ -18,7 +18,10 @@ BEHIND_DASHES = "kvcalc.behind_dashes"
 
 # Every verb that the command line has or will have. A verb is one word of letters and a preset's name never is, so that
 # no verb added later can take a model's name away.
-VERBS = ("size", "plan", "sweep", "compare", "simulate", "tradeoff", "check", "verify", "models", "gpus", "preset")
+_ABOUT = ("help", "version")  # verbs that speak of kvcalc itself
+VERBS = (
+    "size", "plan", "sweep", "compare", "simulate", "tradeoff", "check", "verify", "models", "gpus", "preset", *_ABOUT,
+)  # fmt: skip
 
 # Building eleven verbs of 28 options
 # would cost a third of the start-up, so only the one that was called is imported.
@@ -51,6 +54,10 @@ class ModelOrVerbGroup(TyperGroup):
         return command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            args = _as_options(args)
+        elif args[:1] in (["help"], ["version"]):  # completion: what may follow is what may stand first
+            args = args[1:]
         own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
         first = args[0].split("=", 1)[0] if args else ""
         if first in VERBS and first not in VERB_MODULES:
@@ -82,3 +89,23 @@ class ModelOrVerbGroup(TyperGroup):
         view = copy.copy(self)
         view.params = [*verb.params, *self.params]
         TyperGroup.format_help(view, ctx, formatter)
+        verb.write_examples(formatter)
+
+
+def _as_options(args: list[str]) -> list[str]:
+    """`kvcalc`, `kvcalc help`, `kvcalc help VERB` and `kvcalc version` in the words of options."""
+    match args:
+        case [] | ["help"] | ["help" | "version", "--help" | "-h"]:
+            return ["--help"]
+        case ["version"]:
+            return ["--version"]
+        case ["help", verb] if verb in VERBS:
+            return ["--help"] if verb in _ABOUT else [verb, "--help"]
+        case ["help", *_]:
+            raise KvcalcError(
+                f"help: expected one command, got {shown(' '.join(args[1:]))}", f"one of {', '.join(VERB_MODULES)}"
+            )
+        case ["version", *others]:
+            raise KvcalcError(f"version: expected no more words, got {shown(' '.join(others))}", "leave them out")
+        case _:
+            return args

@@ -43,7 +43,7 @@ def _app() -> typer.Typer:
     @app.callback(help="KV-cache memory of language models: right to the byte, offline, instant.")
     def group(
         version: bool = typer.Option(
-            False, "--version", callback=_version, is_eager=True, help="Show the version and exit."
+            False, "--version", "-V", callback=_version, is_eager=True, help="Show the version and exit."
         ),
     ) -> None:
         pass
@@ -77,8 +77,6 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def run(arguments: list[str]) -> int:
     """Run the command line and return its exit status. Errors that are not the user's keep their traceback."""
     completing = "_KVCALC_COMPLETE" in os.environ  # the shell asks, and its words are in the environment
-    if not arguments and not completing:
-        return _fail("expected a model or a command", "try `kvcalc llama3-70b --batch 8`, or see `kvcalc --help`")
     try:
         return int(_app()(arguments, prog_name="kvcalc", standalone_mode=False) or 0)
     except SystemExit as stop:
@@ -108,7 +106,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _usage(error: Exception, arguments: list[str]) -> int:
-    verb = arguments[0] if arguments[0] in VERB_MODULES else ""
+    verb = arguments[0] if arguments and arguments[0] in VERB_MODULES else ""
     model = getattr(getattr(error, "ctx", None), "params", {}).get("model")
     if not verb and isinstance(model, str) and model != "-":
         try:

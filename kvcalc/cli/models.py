@@ -33,7 +33,11 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 _FORMATS = (*FORMATS, "yaml")
 
 
-@verb(app)
+@verb(
+    app,
+    "kvcalc models --family llama",
+    "kvcalc models llama3-70b --format yaml",
+)
 def models(
     name: Annotated[
         str | None,

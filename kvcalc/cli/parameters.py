@@ -6,6 +6,7 @@ from inspect import Parameter
 from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 __all__ = ["Words", "option", "verb"]
 
@@ -39,8 +40,22 @@ def option(*names: str, metavar: str, panel: str, help: str, complete: Any = Non
     return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, autocompletion=complete)
 
 
-def verb(app: typer.Typer) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function whose parameter `words` stands for all options of its class."""
+class _Verb(TyperCommand):
+    """A command whose help ends with its examples, a line each, which an epilog would wrap."""
+
+    examples: tuple[str, ...] = ()
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        self.write_examples(formatter)
+
+    def write_examples(self, formatter: Any) -> None:
+        formatter.write("\nExamples:\n" + "".join(f"  {example}\n" for example in self.examples))
+
+
+def verb(app: typer.Typer, *examples: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a function whose parameter `words` stands for all options of its class. `examples` end its help."""
+    kind_of_command = type("Verb", (_Verb,), {"examples": examples})
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(function).parameters
@@ -59,7 +74,7 @@ def verb(app: typer.Typer) -> Callable[[Callable[..., None]], Callable[..., None
         command.__name__, command.__doc__ = function.__name__, function.__doc__
         command.__annotations__ = {each.name: each.annotation for each in listed}
         command.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]  # what Typer reads
-        app.command()(command)
+        app.command(cls=kind_of_command)(command)
         return function
 
     return register

@@ -100,7 +100,11 @@ class PlanWords(RequestWords, ChoiceWords, OverheadWords, OrderWords, o.OutputWo
     """What `plan` takes."""
 
 
-@verb(app)
+@verb(
+    app,
+    "kvcalc plan llama3-70b --users 16 --context 8k",
+    "kvcalc plan deepseek-v3 --gpu h200 --users 8 --context 32k",
+)
 def plan(model: o.ModelArgument, *, words: PlanWords) -> None:
     """Which GPUs, how many, split how, with which cache."""
     how = output_of(words, terminal=sys.stdout.isatty())

@@ -15,7 +15,11 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@verb(app)
+@verb(
+    app,
+    "kvcalc preset config.json",
+    "kvcalc preset ./my-model/",
+)
 def preset(
     source: Annotated[
         str,

@@ -26,19 +26,19 @@ def source_of(model: str | None, words: AssumeDenseWords) -> Source:
     return Source(model, words.assume_dense, standard_input)
 
 
-def standard_input(expected: str = "a preset or a config.json") -> bytes:
-    """All of standard input, bounded."""
+def standard_input(expected: str = "a preset or a config.json", example: str = "kvcalc - < config.json") -> bytes:
+    """All of standard input, bounded. `example` is a command into which what is `expected` is piped."""
     from kvcalc.sources.faults import disguise
 
     try:
         content = b"" if sys.stdin is None else sys.stdin.buffer.read(MOST_FILE_BYTES + 1)
     except OSError as error:  # a folder
-        raise KvcalcError(f"<stdin>: {error.strerror}", "pipe a file in, such as `kvcalc - < config.json`") from None
+        raise KvcalcError(f"<stdin>: {error.strerror}", f"pipe a file in, such as `{example}`") from None
     other = disguise(content)
     if other is not None:
         raise KvcalcError(f"<stdin>: expected {expected}, got {other[0]}", other[1])
     if not content.strip():
-        raise KvcalcError(f"<stdin>: expected {expected}, got nothing", "pipe one in, such as `kvcalc - < config.json`")
+        raise KvcalcError(f"<stdin>: expected {expected}, got nothing", f"pipe one in, such as `{example}`")
     if len(content) > MOST_FILE_BYTES:
         raise KvcalcError(f"<stdin>: expected at most {MOST_FILE_BYTES:,} bytes", "give it by its path")
     return content

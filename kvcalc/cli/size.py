@@ -33,7 +33,11 @@ class SizeWords(
     """What `size` takes."""
 
 
-@verb(app)
+@verb(
+    app,
+    "kvcalc llama3-70b --batch 8 --context 32k",
+    "kvcalc --gpu h100 -- vllm serve meta-llama/Meta-Llama-3-8B -tp 1",
+)
 def size(ctx: typer.Context, model: o.ModelOrCommand = None, *, words: SizeWords) -> None:
     """Size of the KV cache, and what fits (the default)."""
     output = output_of(words, terminal=sys.stdout.isatty())

@@ -29,7 +29,11 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@verb(app)
+@verb(
+    app,
+    "kvcalc sweep llama3.1-8b --context 4k,32k,128k --batch 1,8",
+    "kvcalc sweep llama3-70b --gpu h100 --tp 4,8 --kv-dtype bf16,fp8",
+)
 def sweep(ctx: typer.Context, model: o.ModelArgument, *, words: GridWords) -> None:
     """Sizes over a grid of contexts, batches, dtypes, splits and engines."""
     output = output_of(words, terminal=sys.stdout.isatty())

@@ -59,7 +59,11 @@ class TradeoffWords(
     svg: Svg = None
 
 
-@verb(app)
+@verb(
+    app,
+    "kvcalc tradeoff llama3-8b --gpu h100",
+    "kvcalc tradeoff llama3-70b --gpu h100 --tp 4 --input 7k --output 512",
+)
 def tradeoff(model: o.ModelArgument, *, words: TradeoffWords) -> None:
     """What caching buys: compute, time and memory with and without it."""
     output = output_of(words, terminal=sys.stdout.isatty())

@@ -30,7 +30,11 @@ class VerifyWords(o.WorkloadWords, o.OutputWords, o.AssumeDenseWords):
     """What `verify` takes: the cache is that of one process, in the model's own dtype."""
 
 
-@verb(app)
+@verb(
+    app,
+    "kvcalc verify llama3.2-1b",
+    "kvcalc verify gemma2-2b --context 8k",
+)
 def verify(model: o.ModelArgument, *, words: VerifyWords) -> None:
     """Build the model's real cache with transformers, and compare it with the prediction."""
     output = output_of(words, terminal=sys.stdout.isatty())

@@ -37,6 +37,11 @@ def whole(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - one sign
     return Fraction(1, 1)
 
 
+def no_pool(question: Question) -> int | None:  # noqa: ARG001 - one signature for all engines
+    """The pool is what the memory leaves."""
+    return None
+
+
 def nothing_beside(question: Question, vram: int) -> tuple[Overhead, ...]:  # noqa: ARG001 - one signature for all
     """Nothing is known beside weights and cache."""
     return ()
@@ -91,6 +96,7 @@ class Engine(NamedTuple):
             (`cache`) in a format; None where all do. What a card cannot multiply, kernels unpack to 16 bits.
         pooled: Sequences take what they need from one pool. Else each has its full length for itself, so that the
             lengths of requests as they are do not count.
+        own_pool: Bytes of the pool on each GPU, where a flag states its blocks whatever the memory.
     """
 
     name: str
@@ -118,6 +124,7 @@ class Engine(NamedTuple):
     context_parallel: bool = False
     vendors: tuple[str, ...] = ()
     pooled: bool = True
+    own_pool: Callable[[Question], int | None] = no_pool
     least: Callable[[Version, Stored, str], Capability | None] = any_card
 
 

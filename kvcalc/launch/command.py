@@ -12,7 +12,7 @@ from kvcalc.commands.versions import Version, pick, unread
 from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError, escape, shown
 from kvcalc.launch.programs import EngineProgram, assignments, programs_in
-from kvcalc.launch.registry import all_engines, engine_called
+from kvcalc.launch.registry import all_engines, engine_called, name_and_version
 from kvcalc.library.index import entries, in_name
 
 __all__ = ["Launch", "launch"]
@@ -66,7 +66,7 @@ def launch(engine: str | None, words: Sequence[str] | None, read_text: Callable[
     may be followed by the name of one of the commands in it. Raises KvcalcError for an engine, a version or a command
     that is not known, and for a flag's faulty value.
     """
-    name, _, version = (engine or "").partition("@")
+    name, version = name_and_version(engine or "")
     stated = engine_called(name) if engine else None
     among = [stated] if stated else all_engines()
     typed = list(words or ())

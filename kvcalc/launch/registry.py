@@ -9,7 +9,7 @@ from kvcalc.engines.base import Engine
 from kvcalc.engines.log_form import EngineLog
 from kvcalc.errors import KvcalcError, nearest, shown
 
-__all__ = ["all_engines", "engine_called", "log_forms"]
+__all__ = ["all_engines", "engine_called", "log_forms", "name_and_version"]
 
 
 def all_engines() -> list[Engine]:
@@ -26,6 +26,14 @@ def engine_called(name: str) -> Engine:
     close = nearest(name, names, 1)
     hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}"
     raise KvcalcError(f"--engine: expected the name of an engine, got {shown(name)}", hint)
+
+
+def name_and_version(text: str) -> tuple[str, str]:
+    """`vllm@0.18` in two, the version "" where none is asked for. Raises KvcalcError for an empty one."""
+    name, at, version = text.partition("@")
+    if at and not version.strip():
+        raise KvcalcError(f"--engine: expected a version behind @, got {shown(text)}", "leave the @ out for the newest")
+    return name, version
 
 
 def log_forms(name: str | None) -> list[EngineLog]:

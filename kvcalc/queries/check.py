@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
 from kvcalc.core.model import Model
 from kvcalc.errors import KvcalcError
-from kvcalc.launch.registry import log_forms
+from kvcalc.launch.registry import log_forms, name_and_version
 from kvcalc.logs.checks import Failed, Log, LogQuestion, check_log
 from kvcalc.logs.compare import Checked
 from kvcalc.queries.options import CacheFormat, NamedGpu, Split, Workload, said
@@ -72,7 +72,7 @@ class CheckAnswer(NamedTuple):
 def answer(stream: BinaryIO, file: str, question: CheckQuestion) -> CheckAnswer:
     """Read a log and check it; `file` names it in messages. Raises KvcalcError where nothing in it can be compared."""
     started = _started(question)
-    name, _, version = (question.engine or "").partition("@")
+    name, version = name_and_version(question.engine or "")
     spoken = log_forms(started.engine.name if started else name or None)
     card = None if question.gpu is None else question.gpu.card
     wanted = LogQuestion(

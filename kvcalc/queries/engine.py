@@ -58,7 +58,10 @@ class EngineQuestion(NamedTuple):
                     f"{option}: the engine's own flags behind -- state the memory of the cache", "give one"
                 )
             return Budget(kv_memory=stated.kv_memory)
-        if budget is None or budget.vram is None:
+        if budget is None:
+            pool = self.engine.own_pool(self.question)
+            return None if pool is None else Budget(kv_memory=pool)
+        if budget.vram is None:
             return budget
         own = self.engine.utilization(self.question, budget.vram)  # which refuses where no fraction has a meaning
         budget = budget._replace(of_free=self.engine.of_free, loaded=stated.loaded)

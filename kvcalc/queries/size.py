@@ -158,7 +158,7 @@ def _pasted(source: Source) -> bytes:
     """The text of a start-up command, from standard input."""
     if source.model == "-":
         raise KvcalcError("-: standard input cannot be the model and the command", "give MODEL by its name or its path")
-    return source.read_text("a start-up command, or a file with one")
+    return source.read_text("a start-up command, or a file with one", "kvcalc -- - < compose.yaml")
 
 
 def _named_model(started: "Launch", source: Source) -> "Model":

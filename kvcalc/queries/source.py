@@ -10,7 +10,7 @@ from kvcalc.library import loader
 __all__ = ["Source", "load_model"]
 
 
-def _no_text(expected: str) -> bytes:
+def _no_text(expected: str, example: str) -> bytes:  # noqa: ARG001 - one signature for all
     raise KvcalcError(f"-: expected {expected}, and there is no standard input here", "give it by its name or path")
 
 
@@ -20,12 +20,13 @@ class Source(NamedTuple):
     Attributes:
         model: The model, or MODEL as it was typed: a name, a path, a hub id, or `-`. None where a command names it.
         assume_dense: A config.json of an unknown type is read as full attention, if it is plainly shaped like Llama.
-        read_text: Gives the text behind `-`; it takes what is expected, in words for an error.
+        read_text: Gives the text behind `-`; it takes what is expected, in words for an error, and a command
+            into which it is piped.
     """
 
     model: Model | str | None
     assume_dense: bool = False
-    read_text: Callable[[str], bytes] = _no_text
+    read_text: Callable[[str, str], bytes] = _no_text
 
     @property
     def text(self) -> str:
@@ -40,7 +41,7 @@ def load_model(source: Source, name: str | None = None) -> Model:
         case None:
             raise KvcalcError("MODEL: expected a model", "try `kvcalc llama3-70b --batch 8`, or see `kvcalc --help`")
         case "-":
-            content = source.read_text("a preset or a config.json")
+            content = source.read_text("a preset or a config.json", "kvcalc - < config.json")
             return loader.load_text(content, "<stdin>", assume_dense=source.assume_dense)
         case str():
             return loader.load(wanted, assume_dense=source.assume_dense)

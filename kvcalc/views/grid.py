@@ -118,14 +118,16 @@ def budgets(grid: Grid, view: View) -> list[tuple[str, int]]:
 
 
 def verdict(answers: Sequence[GridCell]) -> str:
-    """How many fit of those that could be asked; what hangs on a flag that is not counted is neither."""
+    """How many fit of all; a refused one is named, and what hangs on a flag that is not counted is neither."""
     asked = [answer for answer in answers if answer.refused is None]
     fitting, undecided = sum(answer.fits is True for answer in asked), sum(answer.fits is None for answer in asked)
     rest = f", {undecided:,} undecided, since a flag is not counted" if undecided else ""
-    if len(asked) == 1:
+    refused = len(answers) - len(asked)
+    rest += f", {refused:,} refused" if refused else ""
+    if len(answers) == 1:
         return "fits" if fitting else f"undecided{rest.partition('undecided')[2]}" if undecided else "does not fit"
     some = fitting or undecided
-    return f"{fitting:,} of {len(asked):,} fit{rest}" if some else f"none of {len(asked):,} fits"
+    return f"{fitting:,} of {len(answers):,} fit{rest}" if some else f"none of {len(answers):,} fits{rest}"
 
 
 def some_fit(answers: Sequence[GridCell]) -> bool | None:

@@ -194,6 +194,16 @@ def test_what_is_no_one_card_is_refused(text: str, message: str) -> None:
     assert caught.value.message == message
 
 
+@pytest.mark.parametrize(
+    ("text", "name"), [("h10", "h100"), ("gb20", "gb200"), ("rtx409", "rtx-4090"), ("h100-sx", "h100-sxm")]
+)
+def test_a_misspelt_card_has_the_nearest_name(text: str, name: str) -> None:
+    """h10 lacks one letter of h100, as people call h100-sxm, and has another one than a10."""
+    with pytest.raises(KvcalcError) as caught:
+        card_called(text)
+    assert (caught.value.hint or "").startswith(f"did you mean {name}")
+
+
 def test_several_cards_and_all() -> None:
     """A planner takes a list, in which no card stands twice, or everything."""
     assert [(gpus, card.name) for gpus, card in cards_called("h100, 8xl40s,h100,p4d.24xlarge")] == [

@@ -105,6 +105,12 @@ OPTIONS = [
     Bad(["deepseek-v3", "--v-dtype", "fp8"], ("-dtype:", "fp8", "bf16", "DeepSeek V3"), ("--kv-dtype",)),
     Bad(["tiny-1.yaml", "--kv-dtype", "q8_0"], ("q8_0", "32", "8")),
     Bad(["tiny-1.yaml", "--kv-dtype", "nvfp4"], ("nvfp4", "16", "8")),
+    # engines
+    *[
+        Bad([*verb, "--engine", text], ("--engine:", "version", f"'{text}'"))
+        for verb in (["llama3-70b"], ["plan", "llama3-70b"], ["sweep", "llama3-70b"])
+        for text in ("vllm@", "llama.cpp@")
+    ],
     # KV heads
     *of("--kv-heads", *WHOLE, "65", "every"),
     Bad(["deepseek-v3", "--kv-heads", "8"], ("--kv-heads:", "DeepSeek V3")),

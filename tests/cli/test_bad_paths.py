@@ -25,6 +25,14 @@ def test_a_faulty_preset_on_standard_input_is_named_so(refused: Refused, monkeyp
     assert ("stdin" in error, ":3" in error, "heads" in error) == (True, True, True)
 
 
+def test_an_empty_text_of_a_command_has_its_own_way_out(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a command is wanted, the hint pipes in a file with one, and no config.json."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    error, hint = refused("--", "FOO=bar", "-")
+    assert "expected a start-up command, or a file with one, got nothing" in error
+    assert "`kvcalc -- - < compose.yaml`" in hint
+
+
 @pytest.mark.parametrize(
     ("content", "says", "way_out"),
     [

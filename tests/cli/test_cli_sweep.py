@@ -97,6 +97,22 @@ def test_a_refused_cell_is_a_row(rows: Any) -> None:
     assert [row["refused"] and "has no fp8 cache" in row["refused"] for row in found] == [None, None, None, True]
 
 
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        # 32 query heads: of three splits tp 3 is refused; an H100 holds 4,096 tokens, 512 MiB, beside 16.06 GB
+        (["llama3-8b", "--tp", "1,3,4", "--gpu", "h100"], "2 of 3 fit, 1 refused"),
+        (["llama3-8b", "--tp", "1,3", "--gpu", "h100"], "1 of 2 fit, 1 refused"),
+        # 141 GB of weights on one card of 48 GB
+        (["llama3-70b", "--tp", "1,3", "--gpu", "l40s"], "none of 2 fits, 1 refused"),
+        (["llama3-8b", "--tp", "1,4", "--gpu", "h100"], "2 of 2 fit"),
+    ],
+)  # fmt: skip
+def test_the_verdict_counts_a_refused_cell(call: Call, argv: list[str], said: str) -> None:
+    """How many fit is said of all that were asked for, and a refused one is named."""
+    assert f"verdict\t{said}\n" in call(*argv)[1]
+
+
 def test_a_refused_cell_is_named_like_the_others(call: Call, rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A split of 64 heads by 3 does not exist, and is no second KV dtype: splits by contexts are a matrix still."""
     found = rows("llama3-70b", "--tp", "2,3")

@@ -343,11 +343,11 @@ def test_help_names_every_option(call: Call, argv: list[str], words: list[str]) 
     assert (result.status, result.err, [word for word in words if word not in found]) == (0, "", [])
 
 
-def test_no_arguments_is_a_usage_error() -> None:
-    """Nothing asked is one line on standard error with a way on, nothing on standard output, status 2."""
+def test_no_arguments_is_the_help() -> None:
+    """Who asks nothing is shown what can be asked, as by `--help`: status 0, nothing on standard error."""
     result = process()
-    assert (result.status, result.out, len(result.err.splitlines())) == (2, "", 2)
-    assert [word for word in ("kvcalc: error: ", "--help", "llama3-70b") if word not in result.err] == []
+    assert (result.status, result.err) == (0, "")
+    assert result.out == process("--help").out
 
 
 def test_an_error_of_ours_keeps_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -312,3 +312,37 @@ def test_memory_of_the_cache_beside_a_card(
     front, dashes, behind = words.partition(" -- ")
     assert run([*front.split(), "--get", f"engine.{key}", *([dashes.strip()] if dashes else []), *behind.split()]) == 0
     assert capsys.readouterr().out.strip() == value
+
+
+@pytest.mark.parametrize("memory", [(), ("--gpu", "h100")], ids=str)
+def test_a_pool_of_so_many_blocks_needs_no_memory(memory: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """4,000 blocks x 16 are 64,000 tokens and 1.95 x 32,768, so one sequence of that length, whatever memory there is."""
+    words = (*memory, "--", "vllm", "serve", LLAMA, "--num-gpu-blocks-override", "4000", "--max-model-len", "32768")
+    assert answer(capsys, "engine.capacity_tokens", *words) == 64_000
+    assert answer(capsys, "fit.max_batch", *words) == 1
+    assert answer(capsys, "engine.log_lines", *words) == [
+        "GPU KV cache size: 64,000 tokens, Maximum concurrency for 32,768 tokens per request: 1.95x"
+    ]
+
+
+def test_a_pool_of_too_few_blocks_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    """2,048 blocks x 16 are 32,768 tokens, and one block is the null block, which no sequence can use."""
+    start = ("--", "vllm", "serve", LLAMA, "--max-model-len", "32768", "--num-gpu-blocks-override")
+    assert (run([*start, "2048"]), run([*start, "2049"])) == (1, 0)
+    capsys.readouterr()
+    # a block is 16 x 131,072 B on each GPU
+    assert answer(capsys, "fit.kv_budget_bytes_per_gpu", *start, "2049") == 2_049 * 2_097_152
+
+
+@pytest.mark.parametrize(("memory", "warned"), [("10737418240", True), ("0", False)])
+def test_a_bound_of_bytes_is_the_memory_of_the_cache(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], memory: str, warned: bool
+) -> None:
+    """10 GiB hold 81,920 tokens of 131,072 B, in 2,560 blocks of 32; 0, TensorRT-LLM's default, bounds nothing."""
+    path = tmp_path / "options.yaml"
+    path.write_text(f"kv_cache_config:\n  max_gpu_total_bytes: {memory}\n")
+    words = ("--", "trtllm-serve", LLAMA, "--max_seq_len", "8192", "--extra_llm_api_options", str(path))
+    assert (answer(capsys, "warnings", *words) == []) is not warned
+    budget = ("--vram", "80GB", "--overhead", "0") if memory == "0" else ()
+    # without a bound: 0.9 of what 16.06 GB of weights leave of 80 GB, 439,041 tokens, of which 13,720 blocks are whole
+    assert answer(capsys, "engine.num_blocks", *budget, *words) == (2_560 if warned else 13_720)

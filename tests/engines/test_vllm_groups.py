@@ -121,6 +121,19 @@ def test_what_a_chunk_may_hold() -> None:
     assert found.values["blocks_per_sequence"] == 6_250 + 1_029
 
 
+def test_what_cross_attention_holds_is_explained_by_the_encoder() -> None:
+    """A decoder of 448 tokens and 1,500 of the encoder, for which vLLM keeps room for all 8,192 batched tokens: 32
+    layers x 2 x 20 heads x 64 x 2 B x (8,192 - 1,500) more, under a rule of cross-attention and none of windows.
+    """
+    found = reservation("whisper-large-v3", "vllm")
+    assert [(each.rule.why, each.bytes) for each in found.differences] == [
+        ("cross-attention keeps the encoder's budget of tokens", 1_096_417_280)
+    ]
+    sources = " ".join(step.rule.source for each in found.allocation.charges for step in each.steps)
+    assert "CrossAttentionSpec" in sources
+    assert "SlidingWindowSpec" not in sources
+
+
 @pytest.mark.parametrize(
     ("drafts", "tokens", "blocks"),
     [

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from kvcalc.commands.effects import effects
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.core.model import Model
-from kvcalc.core.units import Fraction, parse_integer
+from kvcalc.core.units import MOST_BYTES, Fraction, parse_integer
 from kvcalc.engines.options import EngineOptions
 from kvcalc.engines.overrides import parse_object
 from kvcalc.errors import KvcalcError, escape
@@ -57,6 +57,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     """Options of ours under their names, the rest as its own settings. The model's limit is the default length."""
     values = {**read.values, **_cache_settings(read.values.get("cache"))}
     utilization, sequences = values.pop("utilization", None), values.pop("max_batch_size", None)
+    memory = values.pop("kv_memory", None)
     for key, name in (("drafts", "speculative_config"), ("sparse", "sparse_attention_config")):
         if values.pop(key, None):
             raise KvcalcError(f"--{name}: what it adds to the cache is not known", "leave it out")
@@ -70,7 +71,9 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     return EngineOptions(
         options,
         settings,
+        warnings=() if memory is None else (_CAPPED,),
         utilization=utilization if isinstance(utilization, Fraction) else None,
+        kv_memory=memory if isinstance(memory, int) else None,
         sequences=sequences if isinstance(sequences, int) else None,
         uncounted=read.uncounted,
     )
@@ -82,7 +85,10 @@ _CACHE_FIELDS = {
     "tokens_per_block": "tokens_per_block",
     "free_gpu_memory_fraction": "utilization",
     "use_kv_cache_manager_v2": "second_manager",
+    "max_gpu_total_bytes": "kv_memory",
 }
+# _torch/pyexecutor/_util.py: KvCacheCreator takes the smaller of it and the share of what weights leave.
+_CAPPED = "max_gpu_total_bytes: taken as the memory of the cache; a GPU with less to spare gives less"
 _HARMLESS = (
     "enable_block_reuse", "enable_partial_reuse", "copy_on_partial_reuse", "host_cache_size", "event_buffer_max_size",
     "attention_dp_events_gather_period_ms", "onboard_blocks", "secondary_offload_min_priority", "use_uvm",
@@ -103,6 +109,9 @@ def _cache_settings(given: object) -> dict[str, object]:
             found[key] = Fraction.parse(str(value), what)
         elif key == "tokens_per_block":
             found[key] = parse_integer(str(value), what)
+        elif key == "kv_memory":
+            if str(value) != "0":  # 0, the default, bounds nothing
+                found[key] = parse_integer(str(value), what, MOST_BYTES)
         elif key == "second_manager":
             found[key] = value is True
         else:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, assert_never
 
 from kvcalc.core.explain import cache_name
-from kvcalc.core.formula import attention_tokens, size
+from kvcalc.core.formula import attention_tokens, kept, size
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared
 from kvcalc.core.sharding import rank_tokens
 from kvcalc.core.units import many
@@ -24,6 +24,12 @@ _FORMAT = Rule(
     "formats of the cache and of states", "v1/kv_cache_interface.py; mamba_utils.py: MambaStateDtypeCalculator"
 )
 _IN_FLIGHT = Rule("windows keep W - 1 and the tokens in flight", "v1/kv_cache_interface.py: SlidingWindowSpec")
+_CHUNKS = Rule("chunks and the tokens in flight", "v1/kv_cache_interface.py: ChunkedLocalAttentionSpec")
+_WIDENED = Rule("windows kept in full", "config/vllm.py: disable_hybrid_kv_cache_manager")
+_CROSS = Rule(
+    "cross-attention keeps the encoder's budget of tokens",
+    "v1/kv_cache_interface.py: CrossAttentionSpec, encoder tokens",
+)
 _BLOCKS = Rule("whole blocks", "v1/kv_cache_interface.py: max_memory_usage_bytes")
 _SNAPSHOTS = Rule("more than one block for each state", "v1/kv_cache_interface.py: MambaSpec")
 _RINGS = Rule("what waits to be compressed", "models/deepseek_v4/compressor.py: CompressorStateCache")
@@ -106,11 +112,27 @@ def _rules(question: Question, cache: Cache, settings: Settings, pages: _Pages) 
             yield _RINGS, pages.blocks * spec.page
         case Attention() | Latent() | Indexer():
             token = token_bytes(cache, settings)
-            kept = attention_tokens(cache, held, request.encoder_tokens) if isinstance(cache, Attention) else held
-            yield _FORMAT, token * kept
-            yield _IN_FLIGHT, token * needed_tokens(spec, request.context, settings)
+            stored = attention_tokens(cache, held, request.encoder_tokens) if isinstance(cache, Attention) else held
+            yield _FORMAT, token * stored
+            if (rule := _span_rule(cache, spec)) is not None:
+                yield rule, token * needed_tokens(spec, request.context, settings)
             yield _BLOCKS, pages.blocks * spec.page
         case Shared():
             pass
         case _:
             assert_never(cache)
+
+
+def _span_rule(cache: Cache, spec: Spec) -> Rule | None:
+    """Why a layer holds other tokens than those of its cache's own span; None where it holds the context."""
+    match spec.kind:
+        case "sliding" | "sliding_mla":
+            return _IN_FLIGHT
+        case "chunked":
+            return _CHUNKS
+        case "cross":
+            return _CROSS
+        case "full" | "mla" | "mamba":
+            return None if kept(cache) is None else _WIDENED
+        case _:
+            assert_never(spec.kind)

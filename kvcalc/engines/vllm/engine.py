@@ -86,6 +86,15 @@ def utilization(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - on
     return question.version.utilization
 
 
+def own_pool(question: Question) -> int | None:
+    """`--num-gpu-blocks-override`: that many blocks, whatever memory there is (`v1/core/kv_cache_utils.py`)."""
+    given = question.settings.get("num_gpu_blocks")
+    if not isinstance(given, int):
+        return None
+    assert isinstance(question.version, Version)
+    return given * max(laid_of(question, question.version).widths)
+
+
 ENGINE = Engine(
     "vllm",
     VERSIONS,
@@ -104,5 +113,6 @@ ENGINE = Engine(
     block="block_size",
     start=start,
     replicates=True,
+    own_pool=own_pool,
     least=kernels.least,
 )
