@@ -36,6 +36,7 @@ __all__ = [
 class PlanQuestion(NamedTuple):
     """What is asked for. `users` sequences at once, of up to `context` tokens; with `lengths`, of lengths as they are.
 
+    `limit` is what a server must allow a sequence, one more than `context` where the last token is never written.
     `rate` are requests a second, of whose prompts `found` stands in the cache, and `targets` what they are promised.
     `overhead` stands for all lines, `stated` for some. `across`: tp may span machines.
     """
@@ -52,6 +53,12 @@ class PlanQuestion(NamedTuple):
     overhead: int | None = None
     stated: Mapping[str, int] = {}
     attained: Attained = Attained()
+    limit: int | None = None
+
+    @property
+    def allowed(self) -> int:
+        """Tokens that a server lets a sequence have: prompt and answer together."""
+        return self.limit or self.context
 
 
 class Candidate(NamedTuple):

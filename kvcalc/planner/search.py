@@ -94,7 +94,7 @@ class Search:
         if free <= 0:
             return 0
         if question.lengths is None or not memory.pooled:
-            return memory.largest(question.context, free)
+            return memory.largest(question.allowed, free)
         if not memory.holds(1, question.context, free):
             return 0
         each, spread = _bytes(memory, question.lengths)
@@ -157,7 +157,7 @@ class Search:
         """One replica under its part of the load. Raises KvcalcError where a rate of the card is not known."""
         question = self.question
         assert question.lengths is not None
-        memory, longest = self.backend.replica_memory(config, card), question.context
+        memory, longest = self.backend.replica_memory(config, card), question.allowed
         each = memory.each if memory.pooled else lambda _: memory.each(longest)
         clock, read = self.clock(card, config), self._read(config)
         if self._work is None:

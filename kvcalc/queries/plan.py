@@ -139,7 +139,7 @@ def answer(question: DeploymentQuestion, tick: Callable[[int, int], None] | None
         by_price=_by_price(question, candidates),
         tick=tick,
     )
-    warnings = [*request_warnings(precisions[0].request._replace(context=wanted.context))]
+    warnings = [*request_warnings(precisions[0].request._replace(context=wanted.allowed))]
     warnings += engine.warnings if engine else ()
     if found.best is not None:
         warnings += _row_warnings(found.best, backend, wanted)
@@ -192,9 +192,36 @@ def _lengths(question: DeploymentQuestion) -> Lengths | None:
 def _context(model: Model, question: DeploymentQuestion, sizes: Lengths | None) -> int:
     """The longest sequence: as given, or the 95th percentiles together (the last token is never written)."""
     if question.context is not None or sizes is None:
-        return ask(model, context=question.context, encoder_tokens=question.encoder_tokens).context
-    longest = [each.p95 or each.mean for each in (question.input, question.output) if each is not None]
-    return max(1, round(sum(longest)) - 1)
+        context = ask(model, context=question.context, encoder_tokens=question.encoder_tokens).context
+        if sizes is not None:
+            _check_room(context, question)
+        return context
+    return max(1, _longest(question) - 1)
+
+
+def _longest(question: DeploymentQuestion) -> int:
+    """Tokens of prompt and answer: by the 95th percentiles together, or where a context is given by the means."""
+    given = [each for each in (question.input, question.output) if each is not None]
+    if question.context is not None:
+        return round(sum(each.mean for each in given))
+    return round(sum(each.p95 or each.mean for each in given))
+
+
+def _check_room(context: int, question: DeploymentQuestion) -> None:
+    """A context must have room for a request of the mean lengths, and for the 95th percentile of either."""
+    least = _longest(question) - 1
+    if context < least:
+        raise KvcalcError(
+            f"--context: {context:,} contradicts --input {question.input} and --output {question.output}, "
+            f"which need {least:,} tokens",
+            "leave --context out, or give a longer one",
+        )
+    for name, each in (("input", question.input), ("output", question.output)):
+        if each is not None and each.p95 is not None and context < each.p95:
+            raise KvcalcError(
+                f"--context: {context:,} contradicts --{name} {each}, of which one in twenty is longer",
+                "leave --context out, or give a longer one",
+            )
 
 
 def _wanted(question: DeploymentQuestion, context: int, sizes: Lengths | None) -> PlanQuestion:
@@ -204,6 +231,7 @@ def _wanted(question: DeploymentQuestion, context: int, sizes: Lengths | None) -
                 raise KvcalcError(f"--{name}: contradicts --overhead, which stands for all of them", "leave one out")
     return PlanQuestion(
         context=context,
+        limit=None if sizes is None else max(context, _longest(question)),
         users=question.users,
         lengths=sizes,
         rate=question.rate,

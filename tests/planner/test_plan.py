@@ -276,6 +276,46 @@ def test_a_command_has_room_for_what_the_row_says(cli: Run) -> None:
     assert "7 sequences" not in str(plan(cli, *words, "--users", "4")["best"]["engine_lacks"].get("vllm"))
 
 
+LIMITS = (
+    (("--input", "100", "--output", "100"), 200),
+    (("--input", "1155/4083", "--output", "211/451"), 4083 + 451),
+    (("--input", "1000", "--output", "100", "--context", "1099"), 1100),
+    (("--input", "1000", "--output", "100", "--context", "2000"), 2000),
+    (("--context", "2000"), 2000),
+)
+
+
+@pytest.mark.parametrize(("words", "limit"), LIMITS, ids=lambda case: " ".join(case) if isinstance(case, tuple) else "")
+def test_a_server_allows_prompt_and_answer_together(words: tuple[str, ...], limit: int, cli: Run) -> None:
+    """Servers refuse a request whose prompt and answer are longer than the limit, the last token with them, though
+    that one is never written.
+    """
+    flags = plan(cli, "llama3.1-8b", *words, "--gpu", "h100")["best"]["engine_flags"]
+    assert f"--max-model-len {limit} " in flags["vllm"]
+    assert f"--context-length {limit} " in flags["sglang"]
+    assert f"--max_seq_len {limit} " in flags["tensorrt-llm"]
+
+
+def test_llama_cpp_reserves_the_limit_for_each_sequence(cli: Run) -> None:
+    """200 + 57 tokens are 257 for each of 20 sequences, which llama.cpp rounds up to 512: a GPU whose room is for 20
+    of 256 tokens has too little.
+
+    Llama 3.1 8B takes 131,072 B a token: 20 x 256 tokens are 640 MiB, 20 x 512 are 1,280.
+    """
+    words = ("--engine", "llama.cpp", "--input", "200", "--output", "57", "--users", "20", "--overhead", "0")
+    found = plan(cli, "llama3.1-8b", *words, "--gpu", "1xh100")["best"]
+    assert "-c 5140 -np 20 " in found["engine_flags"]["llama.cpp"]
+    room = ("--weights", "16GiB", "--utilization", "1")
+    assert plan(cli, "llama3.1-8b", *words, *room, "--vram", "17GiB", "--max-gpus", "1")["best"] is None
+    assert plan(cli, "llama3.1-8b", *words, *room, "--vram", "17.25GiB", "--max-gpus", "1")["best"]
+
+
+def test_a_limit_above_the_models_is_told(cli: Run) -> None:
+    """131,072 tokens may be kept of 130,000 + 1,073, and no server of Llama 3.1 takes 131,073."""
+    found = plan(cli, "llama3.1-8b", "--input", "130000", "--output", "1073", "--gpu", "h100")
+    assert found["warnings"][0] == "131,073 tokens are above the model's limit of 131,072"
+
+
 def test_no_command_for_a_model_that_the_engine_has_not(cli: Run) -> None:
     """What `kvcalc -- COMMAND` would refuse to size is not proposed, but said."""
     best = plan(cli, "deepseek-v4-pro", "--gpu", "b200", "--users", "500")["best"]
@@ -411,6 +451,16 @@ BAD = (
     (("--rate", "5"), "--rate: needs the lengths"),
     (("--rate", "x", "--input", "10", "--output", "10"), "--rate: expected requests a second"),
     (("--input", "10"), "--input: needs --output"),
+    # 1,000 + 100 tokens, of which the last is never written; of a prompt's 95th percentile all are
+    (
+        ("--input", "1000", "--output", "100", "--context", "1098"),
+        "--context: 1,098 contradicts --input 1000 and --output 100, which need 1,099 tokens",
+    ),
+    (
+        ("--input", "1155/4083", "--output", "211", "--context", "4082"),
+        "--context: 4,082 contradicts --input 1155/4083",
+    ),
+    (("--input", "100", "--output", "211/451", "--context", "450"), "--context: 450 contradicts --output 211/451"),
     (("--gpu", "h100", "--vram", "80GB"), "--gpu: contradicts --vram"),
     (("--gpu", "nosuch"), "--gpu"),
     (("--kv-dtype", "fp7"), "--kv-dtype"),
