@@ -1,6 +1,7 @@
 """Which GPUs, how many, split how, with which cache: the question of the verb `plan`, and the search for its answer."""
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Literal, NamedTuple
 
 from kvcalc.core.card import Card
@@ -125,6 +126,7 @@ def answer(question: DeploymentQuestion, tick: Callable[[int, int], None] | None
     precisions = list(maker.every(question.kv_dtypes, question.weights))
     others = list(maker.smaller(question.kv_dtypes, question.weights, precisions[0]))
     candidates, note = _candidates(question)
+    _check_number(question, candidates)
     backend = _backend(question, engine)
     widest = wanted.most_gpus if wanted.across else max(candidate.card.machine for candidate in candidates)
     most = max([wanted.most_gpus, *(candidate.fixed or 0 for candidate in candidates)])
@@ -260,6 +262,25 @@ def _candidates(question: DeploymentQuestion) -> tuple[list[Candidate], str]:
     chosen = priced or [card for card in cards if card.name in _USUAL]
     names = ", ".join(card.name for card in chosen)
     return [Candidate(card) for card in chosen], f"chosen from {names}; --gpu all takes every card"
+
+
+def _check_number(question: DeploymentQuestion, candidates: Sequence[Candidate]) -> None:
+    """Some number of GPUs that may be taken must be one that the split, as far as it is fixed, comes to."""
+    split = question.split
+    sizes = {"tp": split.tp, "pp": split.pp, "dp": split.dp}
+    fixed = {name: size for name, size in sizes.items() if size is not None}
+    least = prod(fixed.values())
+
+    def possible(number: int | None) -> bool:
+        if number is None:
+            return least <= question.max_gpus
+        return number == least if len(fixed) == len(sizes) else number % least == 0
+
+    if any(possible(candidate.fixed) for candidate in candidates):
+        return
+    number, words = candidates[0].fixed, " x ".join(f"--{name} {size}" for name, size in fixed.items())
+    option, most = ("--max-gpus", question.max_gpus) if number is None else ("--gpu", number)
+    raise KvcalcError(f"{option}: {most:,} contradicts {words}", "leave one of them out, or let them agree")
 
 
 def _by_price(question: DeploymentQuestion, candidates: Sequence[Candidate]) -> bool:

@@ -468,6 +468,11 @@ BAD = (
     (("--sort", "price"), "--sort: no price"),
     (("--overhead", "1GiB", "--graphs", "1GiB"), "--graphs: contradicts --overhead"),
     (("--tp", "7"), "--tp: 7 does not divide"),
+    # dp is free: 3 GPUs are no number of pairs, 8 no number of sixteens, and 8 are not 2 x 2 x 1
+    (("--gpu", "3xh100", "--tp", "2"), "--gpu: 3 contradicts --tp 2\n"),
+    (("--gpu", "8xh100", "--tp", "16"), "--gpu: 8 contradicts --tp 16\n"),
+    (("--gpu", "8xh100", "--tp", "2", "--pp", "2", "--dp", "1"), "--gpu: 8 contradicts --tp 2 x --pp 2 x --dp 1\n"),
+    (("--gpu", "h100", "--max-gpus", "8", "--tp", "16"), "--max-gpus: 8 contradicts --tp 16\n"),
     (("--shared-prefix", "8k"), "--shared-prefix"),
     (("--max-gpus", "0"), "--max-gpus"),
     (("--activations", "3"), "--activations"),
@@ -486,6 +491,21 @@ def test_bad_options(words: tuple[str, ...], said: str, cli: Run) -> None:
     assert done.code == 2
     assert done.err.startswith(f"kvcalc: error: {said}")
     assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    ("gpus", "layout"),
+    [
+        # 4 replicas of 2 make 8; 2 x 2 x 2 are 8; of two cards one is enough
+        (("--gpu", "8xh100", "--tp", "2"), (2, 1, 4)),
+        (("--gpu", "8xh100", "--tp", "2", "--pp", "2", "--dp", "2"), (2, 2, 2)),
+        (("--gpu", "3xh100", "--gpu", "2xh100", "--tp", "2"), (2, 1, 1)),
+    ],
+)
+def test_replicas_make_up_a_number_of_gpus(gpus: tuple[str, ...], layout: tuple[int, int, int], cli: Run) -> None:
+    """A fixed number of GPUs is no contradiction to a split that comes to it with some number of replicas."""
+    best = plan(cli, "llama3.1-8b", *gpus)["best"]
+    assert (best["tp"], best["pp"], best["dp"]) == layout
 
 
 def test_it_fits_into_80_columns(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
