@@ -276,6 +276,33 @@ def test_a_command_has_room_for_what_the_row_says(cli: Run) -> None:
     assert "7 sequences" not in str(plan(cli, *words, "--users", "4")["best"]["engine_lacks"].get("vllm"))
 
 
+def test_what_grows_beside_the_cache_is_that_of_all_sequences(cli: Run) -> None:
+    """A plan's row and its size have one answer: transformers takes the prompts of a replica at once.
+
+    In a layer of Llama 3.1 8B a token has 2 x 4,096 + 3 x 14,336 numbers of 2 B, of which half counts, and a sequence
+    16 x 128,256 B of logits: 4 sequences of 8,192 tokens take 32,768 x 51,200 + 4 x 2,052,096 = 1,685,929,984 B.
+    """
+    sized = json.loads(
+        cli("llama3.1-8b", "-c", "8k", "-b", "4", "--gpu", "h100", "--engine", "transformers", "--json").out
+    )
+    for gpus, users, dp in (("1xh100", 4, 1), ("2xh100", 8, 2)):
+        words = ("--gpu", gpus, "--dp", str(dp), "--engine", "transformers", "-c", "8k", "--users", str(users))
+        best = plan(cli, "llama3.1-8b", *words)["best"]
+        assert best["overheads"][0]["bytes"] == 1_685_929_984
+        for key in ("capacity_tokens", "max_batch"):
+            assert best[key] == dp * sized["fit"][key], key
+        assert best["max_context"] == sized["fit"]["max_context"]
+
+
+def test_a_replica_takes_the_prompts_of_its_own_sequences(cli: Run) -> None:
+    """Eight sequences on two replicas of transformers are four on each: twice what one replica of four holds."""
+    words = ("llama3.1-8b", "-c", "8k", "--engine", "transformers", "--json")
+    one = json.loads(cli(*words, "-b", "4", "--gpu", "h100").out)["fit"]
+    two = json.loads(cli(*words, "-b", "8", "--gpu", "2xh100", "--dp", "2").out)["fit"]
+    assert (two["capacity_tokens"], two["max_batch"]) == (2 * one["capacity_tokens"], 2 * one["max_batch"])
+    assert two["max_context"] == one["max_context"]
+
+
 LIMITS = (
     (("--input", "100", "--output", "100"), 200),
     (("--input", "1155/4083", "--output", "211/451"), 4083 + 451),
