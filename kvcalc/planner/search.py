@@ -98,7 +98,7 @@ class Search:
             return 0
         if question.lengths is None or not memory.pooled:
             return memory.largest(question.allowed, free)
-        if not memory.holds(1, question.context, free):
+        if not memory.holds(1, question.allowed, free):
             return 0
         each, spread = _bytes(memory, question.lengths)
         max_sequences = int(safe_batch(self._pool(memory, free), each, spread)) if each else MOST_TOKENS

@@ -337,6 +337,16 @@ def test_llama_cpp_reserves_the_limit_for_each_sequence(cli: Run) -> None:
     assert plan(cli, "llama3.1-8b", *words, *room, "--vram", "17.25GiB", "--max-gpus", "1")["best"]
 
 
+@pytest.mark.parametrize(("mib", "found"), [(515, False), (516, True)])
+def test_vllm_starts_where_its_limit_has_room(mib: int, found: bool, cli: Run) -> None:
+    """vLLM does not start where its pool is too small for one sequence of --max-model-len: 4,000 + 97 tokens are 257
+    blocks of 16, with the null block 258 of 2 MiB, though 256 have the 4,096 tokens that are kept.
+    """
+    room = ("--vram", f"{mib}MiB", "--overhead", "0", "--weights", "0B", "--utilization", "1", "--max-gpus", "1")
+    answer = plan(cli, "llama3.1-8b", "--engine", "vllm", "--input", "4000", "--output", "97", *room)
+    assert (answer["best"] is not None) is found
+
+
 def test_a_limit_above_the_models_is_told(cli: Run) -> None:
     """131,072 tokens may be kept of 130,000 + 1,073, and no server of Llama 3.1 takes 131,073."""
     found = plan(cli, "llama3.1-8b", "--input", "130000", "--output", "1073", "--gpu", "h100")
