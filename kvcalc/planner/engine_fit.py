@@ -1,11 +1,12 @@
 """What an engine reserves, as fitting and planning ask for it: whether so many sequences of so many tokens fit."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kvcalc.commands.versions import Version
 from kvcalc.core.card import Card
-from kvcalc.core.fitting import Fit, fill, most_of
+from kvcalc.core.fitting import Allocator, Fit, fill, most_of
 from kvcalc.core.memory import MemorySplit
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import place
@@ -33,7 +34,7 @@ class EngineReplica:
         self, reservation: Reservation, config: "ParallelConfig", prefix: int, memory: int | None = None
     ) -> None:
         self._reservation, self._way = reservation, config
-        self._allocator = allocator_of(reservation, memory)
+        self._memory, self._allocator = memory, allocator_of(reservation, memory)
         self.most_sequences = self._allocator.most_sequences
         self.warnings = reservation.allocation.warnings
         self.pooled = reservation.allocation.capacity is not None
@@ -65,9 +66,12 @@ class EngineReplica:
         return max(self.needed(1, tokens) - self.each(tokens), 0)
 
     def holds(self, sequences: int, tokens: int, free: int) -> bool:
+        return self._held(self._allocator, sequences, tokens, free)
+
+    def _held(self, allocator: Allocator, sequences: int, tokens: int, free: int) -> bool:
         if self.most_sequences is not None and sequences > self.most_sequences:
             return False
-        return self._allocator.holds(sequences, tokens, free + self._bonus(sequences))
+        return allocator.holds(sequences, tokens, free + self._bonus(sequences))
 
     def largest(self, tokens: int, free: int, most: int = MOST_TOKENS) -> int:
         """The most sequences on one replica."""
@@ -84,13 +88,16 @@ class EngineReplica:
         return high
 
     def fit(self, memory: MemorySplit, request: Request) -> Fit:
-        """The same answer as the size verb's."""
+        """The same answer as the size verb's; what is beside weights and cache in `memory` is the request's."""
         question = self._reservation.question.at(request.sequences_per_replica, request.context)
         allocation = self._reservation.engine.allocate(question)
         capacity = allocation.capacity
-        allocator = self._allocator._replace(
+        own = self._allocator
+        if self._memory is not None:
+            own = allocator_of(self._reservation._replace(question=question), self._memory)
+        allocator = own._replace(
             needed=self.needed(request.sequences_per_replica, request.context),
-            holds=self.holds,
+            holds=partial(self._held, own),
             capacity=None if capacity is None else lambda free: capacity(free).tokens,
         )
         return fill(memory, request, allocator)
@@ -112,7 +119,7 @@ class EngineBackend:
         *,
         grows: bool = False,
     ) -> None:
-        self._grows = engine.grows and grows
+        self.grows = engine.grows and grows
         self.engine, self.version = engine, version
         self.of_free, self.context_parallel = engine.of_free, engine.context_parallel
         self.name, self.vendors = engine.name, engine.vendors
@@ -125,7 +132,7 @@ class EngineBackend:
         return self._replicas.get(config, card, lambda: self._replica(config, card))
 
     def _replica(self, config: "ParallelConfig", card: Card) -> EngineReplica:
-        memory = card.memory if self._grows else None
+        memory = card.memory if self.grows else None
         return EngineReplica(reserve(self.engine, self._question(config, card)), config, self._prefix, memory)
 
     def _question(self, config: "ParallelConfig", card: Card) -> Question:
@@ -142,9 +149,19 @@ class EngineBackend:
         return lacking(self.engine, self.version, card, what, name)
 
     def beside(
-        self, config: "ParallelConfig", card: Card, *, overhead: int | None, stated: Mapping[str, int]
+        self,
+        config: "ParallelConfig",
+        card: Card,
+        *,
+        overhead: int | None,
+        stated: Mapping[str, int],
+        request: Request | None = None,
     ) -> Beside:
-        return beside_weights(self.engine, self._question(config, card), card.memory, overhead=overhead, stated=stated)
+        """For one sequence, or of an engine where it grows for those of a request."""
+        question = self._question(config, card)
+        if request is not None and self.grows:
+            question = question.at(request.sequences_per_replica, request.context)
+        return beside_weights(self.engine, question, card.memory, overhead=overhead, stated=stated)
 
     def share(self, config: "ParallelConfig", card: Card) -> Fraction:
         if self._share is not None:

@@ -36,6 +36,7 @@ __all__ = [
 class PlanQuestion(NamedTuple):
     """What is asked for. `users` sequences at once, of up to `context` tokens; with `lengths`, of lengths as they are.
 
+    `limit` is what a server must allow a sequence, one more than `context` where the last token is never written.
     `rate` are requests a second, of whose prompts `found` stands in the cache, and `targets` what they are promised.
     `overhead` stands for all lines, `stated` for some. `across`: tp may span machines.
     """
@@ -52,6 +53,12 @@ class PlanQuestion(NamedTuple):
     overhead: int | None = None
     stated: Mapping[str, int] = {}
     attained: Attained = Attained()
+    limit: int | None = None
+
+    @property
+    def allowed(self) -> int:
+        """Tokens that a server lets a sequence have: prompt and answer together."""
+        return self.limit or self.context
 
 
 class Candidate(NamedTuple):
@@ -117,6 +124,7 @@ class Backend(Protocol):
 
     of_free: bool
     context_parallel: bool
+    grows: bool  # what is beside weights and cache grows with the sequences and their tokens
     vendors: tuple[str, ...]
     name: str
 
@@ -124,14 +132,20 @@ class Backend(Protocol):
     def share(self, config: ParallelConfig, card: Card) -> Fraction: ...
     def lacking(self, card: Card, what: Literal["cache", "weights"], name: str) -> str | None: ...
     def beside(
-        self, config: ParallelConfig, card: Card, *, overhead: int | None, stated: Mapping[str, int]
+        self,
+        config: ParallelConfig,
+        card: Card,
+        *,
+        overhead: int | None,
+        stated: Mapping[str, int],
+        request: Request | None = None,
     ) -> Beside: ...
 
 
 class ExactBackend:
     """No engine: the exact size, in a share of the memory."""
 
-    of_free = context_parallel = False
+    of_free = context_parallel = grows = False
     vendors: tuple[str, ...] = ()
     name = ""
 
@@ -154,13 +168,21 @@ class ExactBackend:
     def lacking(self, card: Card, what: Literal["cache", "weights"], name: str) -> str | None:  # noqa: ARG002 - as above
         return None
 
-    def beside(self, config: ParallelConfig, card: Card, *, overhead: int | None, stated: Mapping[str, int]) -> Beside:
+    def beside(
+        self,
+        config: ParallelConfig,
+        card: Card,
+        *,
+        overhead: int | None,
+        stated: Mapping[str, int],
+        request: Request | None = None,  # noqa: ARG002 - as above
+    ) -> Beside:
         """As the engine takes it that is usual on the card; only what is stated where no card is named."""
         if not card.name:
             whole = {} if overhead is None else {"overhead": overhead}
             return Beside(tuple(as_stated(name, size) for name, size in (whole or stated).items()))
-        request = config.precision.request._replace(batch=1, layout=config.layout)
-        return usually_beside(request, card, overhead=overhead, stated=stated)
+        one = config.precision.request._replace(batch=1, layout=config.layout)
+        return usually_beside(one, card, overhead=overhead, stated=stated)
 
 
 def parallel_configs(precision: Precision, replica_layouts: Sequence[ReplicaLayout]) -> list[ParallelConfig]:

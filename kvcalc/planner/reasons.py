@@ -97,7 +97,7 @@ def _short(search: Search, candidate: Candidate, miss: _Miss) -> tuple[int, Bind
             return 0, "weights", weights
         return 0, "overhead" if lines > config.weights else "weights", f"{weights}, and the rest {format_bytes(lines)}"
     if not miss.max_sequences:
-        one = search.backend.replica_memory(config, card).needed(1, question.context)
+        one = search.backend.replica_memory(config, card).needed(1, question.allowed)
         return 0, "kv", (f"{weights}, one sequence needs {format_bytes(one)} and finds {format_bytes(miss.free)}")
     if miss.max_sequences < question.users:
         return miss.max_sequences, "kv", f"{weights}, {miss.max_sequences:,} of {many(question.users, 'sequence')} fit"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kvcalc.core.card import Card
 from kvcalc.core.memory import Budget, kv_budget, split_memory
 from kvcalc.core.overheads import Overhead, total
+from kvcalc.core.request import Request
 from kvcalc.core.units import MOST_TOKENS, ceil_div
 from kvcalc.errors import KvcalcError
 from kvcalc.perf.clock import Clock
@@ -74,12 +75,14 @@ class Search:
         """Whether a card's machines are wide enough for tp."""
         return self.question.across or config.layout.tp <= card.machine
 
-    def lines(self, card: Card, config: ParallelConfig) -> tuple[Overhead, ...]:
-        """What one GPU holds beside weights and cache."""
-        asked = self.question
-        return self._lines.get(
-            config, card, lambda: self.backend.beside(config, card, overhead=asked.overhead, stated=asked.stated).lines
-        )
+    def lines(self, card: Card, config: ParallelConfig, request: Request | None = None) -> tuple[Overhead, ...]:
+        """What one GPU holds beside weights and cache: with one sequence, or where it grows with those of a request."""
+        asked, of = self.question, request if self.backend.grows else None
+
+        def made() -> tuple[Overhead, ...]:
+            return self.backend.beside(config, card, overhead=asked.overhead, stated=asked.stated, request=of).lines
+
+        return made() if of is not None else self._lines.get(config, card, made)
 
     def free(self, card: Card, config: ParallelConfig, overhead: int | None = None) -> int:
         """Bytes for the cache on each GPU: with the likely overheads, or with others."""
@@ -94,8 +97,8 @@ class Search:
         if free <= 0:
             return 0
         if question.lengths is None or not memory.pooled:
-            return memory.largest(question.context, free)
-        if not memory.holds(1, question.context, free):
+            return memory.largest(question.allowed, free)
+        if not memory.holds(1, question.allowed, free):
             return 0
         each, spread = _bytes(memory, question.lengths)
         max_sequences = int(safe_batch(self._pool(memory, free), each, spread)) if each else MOST_TOKENS
@@ -157,7 +160,7 @@ class Search:
         """One replica under its part of the load. Raises KvcalcError where a rate of the card is not known."""
         question = self.question
         assert question.lengths is not None
-        memory, longest = self.backend.replica_memory(config, card), question.context
+        memory, longest = self.backend.replica_memory(config, card), question.allowed
         each = memory.each if memory.pooled else lambda _: memory.each(longest)
         clock, read = self.clock(card, config), self._read(config)
         if self._work is None:
@@ -210,8 +213,14 @@ class Search:
         if load is not None and load.mean_share is not None:
             taken = load.mean_share
         else:
-            taken = memory.needed(ceil_div(self.question.users, dp), self._tokens) / free
+            lines = self.lines(candidate.card, config, self._request(config, dp, self.question.users))
+            room = self.free(candidate.card, config, total(lines).likely)
+            taken = memory.needed(ceil_div(self.question.users, dp), self._tokens) / room
         return Deployment(candidate, config, config.layout._replace(dp=dp), max(0.0, 1 - taken), load)
+
+    def _request(self, config: ParallelConfig, dp: int, users: int) -> Request:
+        layout = config.layout._replace(dp=dp)
+        return config.precision.request._replace(context=self._tokens, batch=users, layout=layout)
 
     @property
     def _tokens(self) -> int:
@@ -222,13 +231,13 @@ class Search:
         """All that an answer says of a deployment."""
         question, card, config, load = self.question, found.card, found.config, found.load
         dp = found.layout.dp
-        lines, share = self.lines(card, config), self.backend.share(config, card)
-        size = total(lines)
-        budget = Budget(card.memory, None, share, config.precision.weights, lines, card, self.backend.of_free)
+        size, share = total(self.lines(card, config)), self.backend.share(config, card)
         users = question.users
         if load is not None and load.concurrency is not None:
             users = max(users, ceil(load.concurrency * dp))
-        request = config.precision.request._replace(context=self._tokens, batch=users, layout=found.layout)
+        request = self._request(config, dp, users)
+        lines = self.lines(card, config, request)
+        budget = Budget(card.memory, None, share, config.precision.weights, lines, card, self.backend.of_free)
         fit = self.backend.replica_memory(config, card).fit(
             split_memory(config.precision.whole, config.rank, budget), request
         )

@@ -1,6 +1,7 @@
 """Which GPUs, how many, split how, with which cache: the question of the verb `plan`, and the search for its answer."""
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Literal, NamedTuple
 
 from kvcalc.core.card import Card
@@ -125,6 +126,7 @@ def answer(question: DeploymentQuestion, tick: Callable[[int, int], None] | None
     precisions = list(maker.every(question.kv_dtypes, question.weights))
     others = list(maker.smaller(question.kv_dtypes, question.weights, precisions[0]))
     candidates, note = _candidates(question)
+    _check_number(question, candidates)
     backend = _backend(question, engine)
     widest = wanted.most_gpus if wanted.across else max(candidate.card.machine for candidate in candidates)
     most = max([wanted.most_gpus, *(candidate.fixed or 0 for candidate in candidates)])
@@ -139,7 +141,7 @@ def answer(question: DeploymentQuestion, tick: Callable[[int, int], None] | None
         by_price=_by_price(question, candidates),
         tick=tick,
     )
-    warnings = [*request_warnings(precisions[0].request._replace(context=wanted.context))]
+    warnings = [*request_warnings(precisions[0].request._replace(context=wanted.allowed))]
     warnings += engine.warnings if engine else ()
     if found.best is not None:
         warnings += _row_warnings(found.best, backend, wanted)
@@ -192,9 +194,36 @@ def _lengths(question: DeploymentQuestion) -> Lengths | None:
 def _context(model: Model, question: DeploymentQuestion, sizes: Lengths | None) -> int:
     """The longest sequence: as given, or the 95th percentiles together (the last token is never written)."""
     if question.context is not None or sizes is None:
-        return ask(model, context=question.context, encoder_tokens=question.encoder_tokens).context
-    longest = [each.p95 or each.mean for each in (question.input, question.output) if each is not None]
-    return max(1, round(sum(longest)) - 1)
+        context = ask(model, context=question.context, encoder_tokens=question.encoder_tokens).context
+        if sizes is not None:
+            _check_room(context, question)
+        return context
+    return max(1, _longest(question) - 1)
+
+
+def _longest(question: DeploymentQuestion) -> int:
+    """Tokens of prompt and answer: by the 95th percentiles together, or where a context is given by the means."""
+    given = [each for each in (question.input, question.output) if each is not None]
+    if question.context is not None:
+        return round(sum(each.mean for each in given))
+    return round(sum(each.p95 or each.mean for each in given))
+
+
+def _check_room(context: int, question: DeploymentQuestion) -> None:
+    """A context must have room for a request of the mean lengths, and for the 95th percentile of either."""
+    least = _longest(question) - 1
+    if context < least:
+        raise KvcalcError(
+            f"--context: {context:,} contradicts --input {question.input} and --output {question.output}, "
+            f"which need {least:,} tokens",
+            "leave --context out, or give a longer one",
+        )
+    for name, each in (("input", question.input), ("output", question.output)):
+        if each is not None and each.p95 is not None and context < each.p95:
+            raise KvcalcError(
+                f"--context: {context:,} contradicts --{name} {each}, of which one in twenty is longer",
+                "leave --context out, or give a longer one",
+            )
 
 
 def _wanted(question: DeploymentQuestion, context: int, sizes: Lengths | None) -> PlanQuestion:
@@ -204,6 +233,7 @@ def _wanted(question: DeploymentQuestion, context: int, sizes: Lengths | None) -
                 raise KvcalcError(f"--{name}: contradicts --overhead, which stands for all of them", "leave one out")
     return PlanQuestion(
         context=context,
+        limit=None if sizes is None else max(context, _longest(question)),
         users=question.users,
         lengths=sizes,
         rate=question.rate,
@@ -232,6 +262,25 @@ def _candidates(question: DeploymentQuestion) -> tuple[list[Candidate], str]:
     chosen = priced or [card for card in cards if card.name in _USUAL]
     names = ", ".join(card.name for card in chosen)
     return [Candidate(card) for card in chosen], f"chosen from {names}; --gpu all takes every card"
+
+
+def _check_number(question: DeploymentQuestion, candidates: Sequence[Candidate]) -> None:
+    """Some number of GPUs that may be taken must be one that the split, as far as it is fixed, comes to."""
+    split = question.split
+    sizes = {"tp": split.tp, "pp": split.pp, "dp": split.dp}
+    fixed = {name: size for name, size in sizes.items() if size is not None}
+    least = prod(fixed.values())
+
+    def possible(number: int | None) -> bool:
+        if number is None:
+            return least <= question.max_gpus
+        return number == least if len(fixed) == len(sizes) else number % least == 0
+
+    if any(possible(candidate.fixed) for candidate in candidates):
+        return
+    number, words = candidates[0].fixed, " x ".join(f"--{name} {size}" for name, size in fixed.items())
+    option, most = ("--max-gpus", question.max_gpus) if number is None else ("--gpu", number)
+    raise KvcalcError(f"{option}: {most:,} contradicts {words}", "leave one of them out, or let them agree")
 
 
 def _by_price(question: DeploymentQuestion, candidates: Sequence[Candidate]) -> bool:

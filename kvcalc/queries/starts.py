@@ -98,7 +98,7 @@ def _start(answer: PlanAnswer, row: PlanRow) -> Start:
     stated = answer.engine is not None or answer.question.utilization is not None
     return Start(
         answer.model.ids[0] if answer.model.ids else answer.question.source.text,
-        wanted.context,
+        wanted.allowed,
         sequences,
         row.layout,
         precision.packed or (None if precision.kv == "auto" else precision.kv),

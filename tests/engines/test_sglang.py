@@ -150,6 +150,30 @@ def test_windows_as_logs_have_them() -> None:
     )
 
 
+def test_states_alone_are_limited_by_slots_and_not_by_tokens() -> None:
+    """Mamba 2.8B: 64 layers of 5,120 x (16 x 4 + 3 x 2) B are 22,937,600 B a slot, in a share of 9 / 19 of the budget.
+
+    Of 60 GiB that is 28.42 GiB: 1,330.4 slots, one of them never used, so 1,329, which are 443 requests of 3 slots each.
+    A token takes nothing, so 443 sequences of any length fit, and 444 of none.
+    """
+    found = counted("mamba-2.8b", "sglang", 60 * GIB, batch=443, context=1_000_000)
+    assert (found.values["state_slots"], found.values["max_running_requests"]) == (1_329, 443)
+    assert found.tokens == 443 * 1_000_000
+    assert reservation("mamba-2.8b", "sglang", batch=443, context=1_000_000).allocation.fits(60 * GIB)
+    assert not reservation("mamba-2.8b", "sglang", batch=444, context=1).allocation.fits(60 * GIB)
+
+
+def test_states_alone_are_limited_by_tokens_that_a_flag_gives() -> None:
+    """--max-total-tokens 10,000 has room for 2 sequences of 4,096 tokens, and not for 3."""
+    fits = [
+        reservation("mamba-2.8b", "sglang", "--max-total-tokens 10000", batch=batch, context=4096).allocation.fits(
+            60 * GIB
+        )
+        for batch in (2, 3)
+    ]
+    assert fits == [True, False]
+
+
 @pytest.mark.parametrize(
     ("preset", "flags", "slots"),
     [

@@ -276,6 +276,83 @@ def test_a_command_has_room_for_what_the_row_says(cli: Run) -> None:
     assert "7 sequences" not in str(plan(cli, *words, "--users", "4")["best"]["engine_lacks"].get("vllm"))
 
 
+def test_what_grows_beside_the_cache_is_that_of_all_sequences(cli: Run) -> None:
+    """A plan's row and its size have one answer: transformers takes the prompts of a replica at once.
+
+    In a layer of Llama 3.1 8B a token has 2 x 4,096 + 3 x 14,336 numbers of 2 B, of which half counts, and a sequence
+    16 x 128,256 B of logits: 4 sequences of 8,192 tokens take 32,768 x 51,200 + 4 x 2,052,096 = 1,685,929,984 B.
+    """
+    sized = json.loads(
+        cli("llama3.1-8b", "-c", "8k", "-b", "4", "--gpu", "h100", "--engine", "transformers", "--json").out
+    )
+    for gpus, users, dp in (("1xh100", 4, 1), ("2xh100", 8, 2)):
+        words = ("--gpu", gpus, "--dp", str(dp), "--engine", "transformers", "-c", "8k", "--users", str(users))
+        best = plan(cli, "llama3.1-8b", *words)["best"]
+        assert best["overheads"][0]["bytes"] == 1_685_929_984
+        for key in ("capacity_tokens", "max_batch"):
+            assert best[key] == dp * sized["fit"][key], key
+        assert best["max_context"] == sized["fit"]["max_context"]
+
+
+def test_a_replica_takes_the_prompts_of_its_own_sequences(cli: Run) -> None:
+    """Eight sequences on two replicas of transformers are four on each: twice what one replica of four holds."""
+    words = ("llama3.1-8b", "-c", "8k", "--engine", "transformers", "--json")
+    one = json.loads(cli(*words, "-b", "4", "--gpu", "h100").out)["fit"]
+    two = json.loads(cli(*words, "-b", "8", "--gpu", "2xh100", "--dp", "2").out)["fit"]
+    assert (two["capacity_tokens"], two["max_batch"]) == (2 * one["capacity_tokens"], 2 * one["max_batch"])
+    assert two["max_context"] == one["max_context"]
+
+
+LIMITS = (
+    (("--input", "100", "--output", "100"), 200),
+    (("--input", "1155/4083", "--output", "211/451"), 4083 + 451),
+    (("--input", "1000", "--output", "100", "--context", "1099"), 1100),
+    (("--input", "1000", "--output", "100", "--context", "2000"), 2000),
+    (("--context", "2000"), 2000),
+)
+
+
+@pytest.mark.parametrize(("words", "limit"), LIMITS, ids=lambda case: " ".join(case) if isinstance(case, tuple) else "")
+def test_a_server_allows_prompt_and_answer_together(words: tuple[str, ...], limit: int, cli: Run) -> None:
+    """Servers refuse a request whose prompt and answer are longer than the limit, the last token with them, though
+    that one is never written.
+    """
+    flags = plan(cli, "llama3.1-8b", *words, "--gpu", "h100")["best"]["engine_flags"]
+    assert f"--max-model-len {limit} " in flags["vllm"]
+    assert f"--context-length {limit} " in flags["sglang"]
+    assert f"--max_seq_len {limit} " in flags["tensorrt-llm"]
+
+
+def test_llama_cpp_reserves_the_limit_for_each_sequence(cli: Run) -> None:
+    """200 + 57 tokens are 257 for each of 20 sequences, which llama.cpp rounds up to 512: a GPU whose room is for 20
+    of 256 tokens has too little.
+
+    Llama 3.1 8B takes 131,072 B a token: 20 x 256 tokens are 640 MiB, 20 x 512 are 1,280.
+    """
+    words = ("--engine", "llama.cpp", "--input", "200", "--output", "57", "--users", "20", "--overhead", "0")
+    found = plan(cli, "llama3.1-8b", *words, "--gpu", "1xh100")["best"]
+    assert "-c 5140 -np 20 " in found["engine_flags"]["llama.cpp"]
+    room = ("--weights", "16GiB", "--utilization", "1")
+    assert plan(cli, "llama3.1-8b", *words, *room, "--vram", "17GiB", "--max-gpus", "1")["best"] is None
+    assert plan(cli, "llama3.1-8b", *words, *room, "--vram", "17.25GiB", "--max-gpus", "1")["best"]
+
+
+@pytest.mark.parametrize(("mib", "found"), [(515, False), (516, True)])
+def test_vllm_starts_where_its_limit_has_room(mib: int, found: bool, cli: Run) -> None:
+    """vLLM does not start where its pool is too small for one sequence of --max-model-len: 4,000 + 97 tokens are 257
+    blocks of 16, with the null block 258 of 2 MiB, though 256 have the 4,096 tokens that are kept.
+    """
+    room = ("--vram", f"{mib}MiB", "--overhead", "0", "--weights", "0B", "--utilization", "1", "--max-gpus", "1")
+    answer = plan(cli, "llama3.1-8b", "--engine", "vllm", "--input", "4000", "--output", "97", *room)
+    assert (answer["best"] is not None) is found
+
+
+def test_a_limit_above_the_models_is_told(cli: Run) -> None:
+    """131,072 tokens may be kept of 130,000 + 1,073, and no server of Llama 3.1 takes 131,073."""
+    found = plan(cli, "llama3.1-8b", "--input", "130000", "--output", "1073", "--gpu", "h100")
+    assert found["warnings"][0] == "131,073 tokens are above the model's limit of 131,072"
+
+
 def test_no_command_for_a_model_that_the_engine_has_not(cli: Run) -> None:
     """What `kvcalc -- COMMAND` would refuse to size is not proposed, but said."""
     best = plan(cli, "deepseek-v4-pro", "--gpu", "b200", "--users", "500")["best"]
@@ -411,6 +488,16 @@ BAD = (
     (("--rate", "5"), "--rate: needs the lengths"),
     (("--rate", "x", "--input", "10", "--output", "10"), "--rate: expected requests a second"),
     (("--input", "10"), "--input: needs --output"),
+    # 1,000 + 100 tokens, of which the last is never written; of a prompt's 95th percentile all are
+    (
+        ("--input", "1000", "--output", "100", "--context", "1098"),
+        "--context: 1,098 contradicts --input 1000 and --output 100, which need 1,099 tokens",
+    ),
+    (
+        ("--input", "1155/4083", "--output", "211", "--context", "4082"),
+        "--context: 4,082 contradicts --input 1155/4083",
+    ),
+    (("--input", "100", "--output", "211/451", "--context", "450"), "--context: 450 contradicts --output 211/451"),
     (("--gpu", "h100", "--vram", "80GB"), "--gpu: contradicts --vram"),
     (("--gpu", "nosuch"), "--gpu"),
     (("--kv-dtype", "fp7"), "--kv-dtype"),
@@ -418,6 +505,11 @@ BAD = (
     (("--sort", "price"), "--sort: no price"),
     (("--overhead", "1GiB", "--graphs", "1GiB"), "--graphs: contradicts --overhead"),
     (("--tp", "7"), "--tp: 7 does not divide"),
+    # dp is free: 3 GPUs are no number of pairs, 8 no number of sixteens, and 8 are not 2 x 2 x 1
+    (("--gpu", "3xh100", "--tp", "2"), "--gpu: 3 contradicts --tp 2\n"),
+    (("--gpu", "8xh100", "--tp", "16"), "--gpu: 8 contradicts --tp 16\n"),
+    (("--gpu", "8xh100", "--tp", "2", "--pp", "2", "--dp", "1"), "--gpu: 8 contradicts --tp 2 x --pp 2 x --dp 1\n"),
+    (("--gpu", "h100", "--max-gpus", "8", "--tp", "16"), "--max-gpus: 8 contradicts --tp 16\n"),
     (("--shared-prefix", "8k"), "--shared-prefix"),
     (("--max-gpus", "0"), "--max-gpus"),
     (("--activations", "3"), "--activations"),
@@ -436,6 +528,21 @@ def test_bad_options(words: tuple[str, ...], said: str, cli: Run) -> None:
     assert done.code == 2
     assert done.err.startswith(f"kvcalc: error: {said}")
     assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    ("gpus", "layout"),
+    [
+        # 4 replicas of 2 make 8; 2 x 2 x 2 are 8; of two cards one is enough
+        (("--gpu", "8xh100", "--tp", "2"), (2, 1, 4)),
+        (("--gpu", "8xh100", "--tp", "2", "--pp", "2", "--dp", "2"), (2, 2, 2)),
+        (("--gpu", "3xh100", "--gpu", "2xh100", "--tp", "2"), (2, 1, 1)),
+    ],
+)
+def test_replicas_make_up_a_number_of_gpus(gpus: tuple[str, ...], layout: tuple[int, int, int], cli: Run) -> None:
+    """A fixed number of GPUs is no contradiction to a split that comes to it with some number of replicas."""
+    best = plan(cli, "llama3.1-8b", *gpus)["best"]
+    assert (best["tp"], best["pp"], best["dp"]) == layout
 
 
 def test_it_fits_into_80_columns(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,8 +53,8 @@ def allocate(question: Question) -> Allocation:
         counted = pool.counted(budget)
         running = counted.values["max_running_requests"]
         assert isinstance(running, int)
-        enough = counted.tokens >= question.sequences * _paged(question.request.context, pool.page)
-        return enough and running >= question.sequences
+        asked = question.sequences * _paged(question.request.context, pool.page)
+        return running >= question.sequences and (not pool.limits_tokens or counted.tokens >= asked)
 
     charges = [_charge(each, question, pool) for each in parts]
     return Allocation(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kvcalc.core.formula import kept
 from kvcalc.core.model import Attention, Recurrent
-from kvcalc.core.units import Fraction
+from kvcalc.core.units import Fraction, ceil_div
 from kvcalc.engines.allocation import Capacity
 from kvcalc.engines.question import Question
 from kvcalc.engines.sglang.cells import Cell, cell_of, draft_layers, formats, page_of, placed, ratio_of, slots_of
@@ -41,6 +41,11 @@ class Pool(NamedTuple):
     dtype: str
     length: int
 
+    @property
+    def limits_tokens(self) -> bool:
+        """Whether tokens can run out: not where states alone are kept, unless a flag says how many there are."""
+        return self.most_tokens is not None or any(cell.full or cell.window for cell in self.cells)
+
     def counted(self, budget: int) -> Capacity:
         """Tokens and slots on the stage that has least."""
         cells = [cell for cell in self.cells if cell.full or cell.window] or self.cells
@@ -50,8 +55,11 @@ class Pool(NamedTuple):
         slots, rest = self._states(max(each.state for each in self.cells), budget / _GIB)
         bytes_left = max(int(rest * _GIB), 0)
         share = None if self.ratio is None or not cell.window else self.ratio.part / self.ratio.of
-        if share is None:
-            tokens = bytes_left // cell.full if cell.full else self.most_tokens or self.length
+        if share is None and not cell.full:  # a token takes nothing: as many as the slots' requests can have
+            requests = 1 if slots is None else slots // self.slots
+            tokens = self.most_tokens or requests * ceil_div(self.length, self.page) * self.page
+        elif share is None:
+            tokens = bytes_left // cell.full
         elif cell.full:  # doubles, as the engine has them: the ratio is one
             tokens = int(bytes_left // (cell.full + share * cell.window))
         else:
