@@ -1,19 +1,25 @@
 """Sizes: one, many over a grid, and models side by side."""
 
+import os
 from collections.abc import Sequence
 from typing import Literal, Unpack
 
 from kvcalc.api.arguments import (
-    GridOptions,
-    bytes_of,
     card_of,
-    fraction_of,
-    grid_of,
+    count_of,
+    flags_of,
+    form_of,
     in_python,
+    memory_of,
     optional,
+    path_of,
     source_of,
-    weights_of,
+    split_of,
+    text_of,
+    workload_of,
+    wrong,
 )
+from kvcalc.api.grids import GridOptions, grid_of
 from kvcalc.api.results import (
     CompareResult,
     GpuNames,
@@ -25,23 +31,21 @@ from kvcalc.core.fitting import Fit
 from kvcalc.core.fitting import fit as fit_budget
 from kvcalc.core.model import Model
 from kvcalc.core.sizing import Size
-from kvcalc.errors import KvcalcError, shown
+from kvcalc.errors import KvcalcError
 from kvcalc.library import loader
 from kvcalc.queries import size as sizes
-from kvcalc.queries.options import CacheFormat, EngineChoice, Memory, Split, Workload, budget_for, budget_of_card
+from kvcalc.queries.options import EngineChoice, budget_for, budget_of_card
 from kvcalc.queries.source import load_model
 
 __all__ = ["compare", "fit", "gpus", "load", "models", "size", "sweep"]
 
 
-def load(source: str) -> Model:
-    """The model that `source` names: a preset's name in any spelling, a path, or a model of the hub.
+def load(source: str | os.PathLike[str] | Model) -> Model:
+    """The model that `source` names: a preset's name in any spelling, a path, or a model of the hub. A model is itself.
 
     Raises KvcalcError, or its subclass DocumentError for a faulty file.
     """
-    if not isinstance(source, str):
-        raise KvcalcError(f"source: expected the name of a model, got {shown(source)}")
-    return loader.load(source)
+    return load_model(source_of(source, "source"))
 
 
 def models() -> ModelNames:
@@ -49,19 +53,19 @@ def models() -> ModelNames:
     return ModelNames(entry.name for entry in loader.entries())
 
 
-def gpus(gpu_file: str | None = None) -> GpuNames:
+def gpus(gpu_file: str | os.PathLike[str] | None = None) -> GpuNames:
     """The names of all cards that are known, with those of a file of your own."""
     from kvcalc.cards.names import catalogue
 
-    return GpuNames(list(catalogue(gpu_file).values()))
+    return GpuNames(list(catalogue(optional(path_of, gpu_file, "gpu_file")).values()))
 
 
 def size(
-    model: Model | str,
+    model: Model | str | os.PathLike[str],
     *,
-    context: int | Literal["max"] | None = None,
+    context: int | str | None = None,
     batch: int | None = None,
-    encoder_tokens: int | None = None,
+    encoder_tokens: int | str | None = None,
     kv_dtype: str | None = None,
     k_dtype: str | None = None,
     v_dtype: str | None = None,
@@ -73,7 +77,7 @@ def size(
     gpus: int | None = None,
     vram: int | str | None = None,
     gpu: str | None = None,
-    gpu_file: str | None = None,
+    gpu_file: str | os.PathLike[str] | None = None,
     kv_memory: int | str | None = None,
     utilization: float | str | None = None,
     weights: int | str | None = None,
@@ -89,25 +93,19 @@ def size(
     or each other.
     """
     with in_python():
-        return SizeResult(
-            sizes.answer(
-                sizes.SizeQuestion(
-                    source_of(model),
-                    Workload(context, batch, encoder_tokens),
-                    CacheFormat(kv_dtype, k_dtype, v_dtype, kv_heads),
-                    Split(tp, pp, dp, dcp, gpus),
-                    Memory(
-                        optional(bytes_of, vram, "vram"),
-                        card_of(gpu, gpu_file),
-                        optional(bytes_of, kv_memory, "kv_memory"),
-                        optional(fraction_of, utilization, "utilization"),
-                        optional(weights_of, weights, "weights"),
-                        optional(bytes_of, overhead, "overhead"),
-                    ),
-                    EngineChoice(engine, flags, block_size),
-                )
-            )
+        question = sizes.SizeQuestion(
+            source_of(model),
+            workload_of(context, batch, encoder_tokens),
+            form_of(kv_dtype, k_dtype, v_dtype, kv_heads),
+            split_of(tp, pp, dp, dcp, gpus),
+            memory_of(vram, card_of(gpu, gpu_file), kv_memory, utilization, weights, overhead),
+            EngineChoice(
+                optional(text_of, engine, "engine"),
+                optional(flags_of, flags, "flags"),
+                optional(count_of, block_size, "block_size"),
+            ),
         )
+        return SizeResult(sizes.answer(question))
 
 
 def fit(
@@ -124,25 +122,25 @@ def fit(
 
     With an engine, ask `size` itself. Raises KvcalcError.
     """
+    if not isinstance(size, SizeResult | Size):
+        raise wrong("size", "what size() returns", size)
     if kv_memory is not None and (vram is not None or gpu is not None):
         raise KvcalcError(f"kv_memory: contradicts {'gpu' if vram is None else 'vram'}, which is all of the memory")
     if vram is None and gpu is None and kv_memory is None:
         raise KvcalcError("vram: expected a size, or gpu or kv_memory instead")
     with in_python():
-        memory = Memory(
-            optional(bytes_of, vram, "vram"),
-            card_of(gpu, None),
-            optional(bytes_of, kv_memory, "kv_memory"),
-            optional(fraction_of, utilization, "utilization"),
-            None if kv_memory is not None else weights_of(weights, "weights"),
-            None if kv_memory is not None else bytes_of(overhead, "overhead"),
-        )
+        if weights is None:
+            raise wrong("weights", "auto, none, a format or a size", weights)
+        off = (None, None) if kv_memory is not None else (weights, overhead)
+        memory = memory_of(vram, card_of(gpu, None), kv_memory, utilization, *off)
         budget = budget_of_card(budget_for(memory))
         assert budget is not None
         return fit_budget(size.size if isinstance(size, SizeResult) else size, budget)
 
 
-def sweep(model: Model | str, *, flags: Sequence[str] | None = None, **options: Unpack[GridOptions]) -> SweepResult:
+def sweep(
+    model: Model | str | os.PathLike[str], *, flags: Sequence[str] | None = None, **options: Unpack[GridOptions]
+) -> SweepResult:
     """Sizes of one model over a grid. `flags` are the engine's own, as they stand behind `--`. Raises KvcalcError."""
     from kvcalc.queries.grid import answer, refuse_if_empty
 
@@ -153,7 +151,7 @@ def sweep(model: Model | str, *, flags: Sequence[str] | None = None, **options: 
         return SweepResult(found)
 
 
-def compare(*models: Model | str, **options: Unpack[GridOptions]) -> CompareResult:
+def compare(*models: Model | str | os.PathLike[str], **options: Unpack[GridOptions]) -> CompareResult:
     """Models side by side, or one model in several formats or engines: `options` are those of `sweep`.
 
     Raises KvcalcError.
