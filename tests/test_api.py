@@ -144,6 +144,8 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: kvcalc.check(b"xx"), "log:"),
     (lambda: kvcalc.check(io.StringIO("x")), "log:"),
     (lambda: kvcalc.fit("gpt2", vram="80GB"), "size:"),
+    (lambda: kvcalc.fit(kvcalc.size("gpt2"), kv_memory="1GB", overhead=0), "kv_memory:"),
+    (lambda: kvcalc.fit(kvcalc.size("gpt2", tp=4), gpu="2xl4"), "gpu:"),
     (lambda: kvcalc.size("gpt2", gpu=5), "gpu:"),
     (lambda: kvcalc.size("gpt2", gpu=["l4"]), "gpu:"),
     (lambda: kvcalc.size("gpt2", engine=5), "engine:"),
@@ -216,6 +218,28 @@ def test_nothing_that_is_given_for_an_argument_is_another_error(name: str, argum
         except kvcalc.KvcalcError as error:
             assert error.message  # noqa: PT017 - an answer is as good
             assert "\n" not in error.message  # noqa: PT017
+
+
+@pytest.mark.parametrize("engine", [None, "vllm"])
+@pytest.mark.parametrize("gpu", ["h100", "2xh100"])
+def test_a_fit_is_what_size_says_of_the_same_memory(engine: str | None, gpu: str) -> None:
+    """`fit` of a size without a memory is the fit of `size` with it: its engine, its estimates and its count of GPUs."""
+    whole = kvcalc.size("llama3.1-8b", context="8k", engine=engine, gpu=gpu)
+    later = kvcalc.fit(kvcalc.size("llama3.1-8b", context=8192, engine=engine), gpu=gpu)
+    assert tuple(later) == whole.fit
+    assert (later.to_dict(), later.rows(), later.warnings) == (whole.to_dict(), whole.rows(), whole.warnings)
+    assert later._repr_html_() == whole._repr_html_()
+
+
+def test_a_fit_without_overhead_is_bare() -> None:
+    """With overhead=0 nothing but weights stands beside the cache, and a count of GPUs divides both."""
+    size = kvcalc.size("llama3.1-8b", context=8192)
+    # 0.9 x 85,018,877,624 B of an H100 less 16.06e9 B, and 2^30 B a sequence; on two GPUs half of both on each
+    assert kvcalc.fit(size, gpu="h100", overhead=0).max_batch == (85_018_877_624 * 9 // 10 - 16_060_000_000) // 2**30
+    two = kvcalc.fit(size.size, gpu="2xh100", overhead=0).max_batch
+    assert two == (85_018_877_624 * 9 // 10 - 8_030_000_000) // 2**29
+    formed = kvcalc.size("llama3.1-8b", context=8192, kv_dtype="fp8", tp=2)
+    assert kvcalc.fit(formed.size, gpu="h100") == kvcalc.fit(formed, gpu="h100")
 
 
 def test_lengths_are_ints_or_texts_everywhere() -> None:

@@ -20,22 +20,20 @@ from kvcalc.api.arguments import (
     wrong,
 )
 from kvcalc.api.grids import GridOptions, grid_of
+from kvcalc.api.listed import GpuNames, ModelNames
 from kvcalc.api.results import (
     CompareResult,
-    GpuNames,
-    ModelNames,
+    FitResult,
     SizeResult,
     SweepResult,
 )
-from kvcalc.core.fitting import Fit
-from kvcalc.core.fitting import fit as fit_budget
 from kvcalc.core.model import Model
 from kvcalc.core.sizing import Size
 from kvcalc.errors import KvcalcError
 from kvcalc.library import loader
 from kvcalc.queries import size as sizes
-from kvcalc.queries.options import EngineChoice, budget_for, budget_of_card
-from kvcalc.queries.source import load_model
+from kvcalc.queries.options import CacheFormat, EngineChoice, Split, Workload
+from kvcalc.queries.source import Source, load_model
 
 __all__ = ["compare", "fit", "gpus", "load", "models", "size", "sweep"]
 
@@ -105,7 +103,7 @@ def size(
                 optional(count_of, block_size, "block_size"),
             ),
         )
-        return SizeResult(sizes.answer(question))
+        return SizeResult(sizes.answer(question), question)
 
 
 def fit(
@@ -113,29 +111,46 @@ def fit(
     *,
     vram: int | str | None = None,
     gpu: str | None = None,
+    gpu_file: str | os.PathLike[str] | None = None,
     kv_memory: int | str | None = None,
     utilization: float | str | None = None,
     weights: int | str = "auto",
-    overhead: int | str = 0,
-) -> Fit:
-    """What fits of an exact size into the memory of each GPU: `vram` or a card's, or `kv_memory` for the cache alone.
+    overhead: int | str | None = None,
+) -> FitResult:
+    """What fits of a size into the memory of each GPU: `vram` or a card's, or `kv_memory` for the cache alone.
 
-    With an engine, ask `size` itself. Raises KvcalcError.
+    It is what `size` says when it is asked the same with this memory, of the same engine and over as many GPUs as `gpu`
+    counts: beside weights and cache stands its estimate, where it has one, unless `overhead` is given. A bare `Size`
+    knows of no engine. Raises KvcalcError.
     """
     if not isinstance(size, SizeResult | Size):
         raise wrong("size", "what size() returns", size)
-    if kv_memory is not None and (vram is not None or gpu is not None):
-        raise KvcalcError(f"kv_memory: contradicts {'gpu' if vram is None else 'vram'}, which is all of the memory")
     if vram is None and gpu is None and kv_memory is None:
         raise KvcalcError("vram: expected a size, or gpu or kv_memory instead")
     with in_python():
         if weights is None:
             raise wrong("weights", "auto, none, a format or a size", weights)
-        off = (None, None) if kv_memory is not None else (weights, overhead)
-        memory = memory_of(vram, card_of(gpu, None), kv_memory, utilization, *off)
-        budget = budget_of_card(budget_for(memory))
-        assert budget is not None
-        return fit_budget(size.size if isinstance(size, SizeResult) else size, budget)
+        stated = None if kv_memory is not None and weights == "auto" else weights
+        memory = memory_of(vram, card_of(gpu, gpu_file), kv_memory, utilization, stated, overhead)
+        asked = size.question if isinstance(size, SizeResult) else _question_of(size)
+        return FitResult.of(sizes.answer(asked._replace(memory=memory)))
+
+
+def _question_of(size: Size) -> sizes.SizeQuestion:
+    """The question that has this size, without an engine."""
+    request = size.request
+    layout, (auto_k, auto_v) = request.layout, request.auto
+    return sizes.SizeQuestion(
+        Source(request.facts),
+        Workload(request.context, request.batch, request.encoder_tokens),
+        CacheFormat(
+            None,
+            None if auto_k else request.widths.k.name,
+            None if auto_v else request.widths.v.name,
+            request.kv_heads,
+        ),
+        Split() if layout.gpus == 1 else Split(layout.tp, layout.pp, layout.dp, layout.dcp),
+    )
 
 
 def sweep(
