@@ -159,6 +159,9 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: kvcalc.tradeoff("gpt2", input=-1), "input:"),
     (lambda: kvcalc.tradeoff("gpt2", input=0), "input:"),
     (lambda: kvcalc.tradeoff("gpt2", output=0), "output:"),
+    (lambda: kvcalc.gpus("h100", vendor="amd"), "name:"),
+    (lambda: kvcalc.gpus(vendor="acme"), "vendor:"),
+    (lambda: kvcalc.models(attention="none such"), "attention:"),
 ]
 
 
@@ -267,6 +270,19 @@ def test_paths_and_models_are_taken_as_they_are(tmp_path: Path, monkeypatch: pyt
     assert kvcalc.load(tmp_path / "mine.yaml").layers == model.layers
     with pytest.raises(kvcalc.KvcalcError, match="gpt2"):
         kvcalc.load(Path("gpt2"))
+
+
+def test_lists_are_filtered_as_on_the_command_line() -> None:
+    """`gpus` takes a name, a maker and an order, `models` a family and a kind of attention."""
+    assert kvcalc.gpus("h100") == ["h100-sxm"]
+    assert kvcalc.gpus("p5.48xlarge") == ["h100-sxm"]
+    amd = kvcalc.gpus(vendor="amd", sort="memory")
+    assert {row["vendor"].lower() for row in amd.rows()} == {"amd"}
+    assert [row["name"] for row in amd.rows()] == amd
+    latent = kvcalc.models(attention="mla")
+    assert "deepseek-v3" in latent
+    assert "llama3-8b" not in latent
+    assert set(kvcalc.models(family="llama")) < set(kvcalc.models())
 
 
 def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:

@@ -46,16 +46,40 @@ def load(source: str | os.PathLike[str] | Model) -> Model:
     return load_model(source_of(source, "source"))
 
 
-def models() -> ModelNames:
-    """The names of all presets that can be loaded."""
-    return ModelNames(entry.name for entry in loader.entries())
+def models(*, family: str | None = None, attention: str | None = None) -> ModelNames:
+    """The names of all presets that can be loaded, or of those of a family or with a kind of attention."""
+    if family is None and attention is None:
+        return ModelNames(entry.name for entry in loader.entries())
+    from kvcalc.views.models import listing
+
+    with in_python():
+        found = listing(optional(text_of, family, "family"), optional(text_of, attention, "attention"))
+    return ModelNames(row.preset for row in found.rows)
 
 
-def gpus(gpu_file: str | os.PathLike[str] | None = None) -> GpuNames:
-    """The names of all cards that are known, with those of a file of your own."""
-    from kvcalc.cards.names import catalogue
+def gpus(
+    name: str | None = None,
+    *,
+    vendor: str | None = None,
+    sort: str | None = None,
+    gpu_file: str | os.PathLike[str] | None = None,
+) -> GpuNames:
+    """The names of all cards that are known, with those of a file of your own: of one maker, in an order, the one
+    that `name` means, or with `local` those of this machine.
+    """
+    from kvcalc.cards.names import catalogue, find_machine, find_one
+    from kvcalc.views.gpus import listing
 
-    return GpuNames(list(catalogue(optional(path_of, gpu_file, "gpu_file")).values()))
+    with in_python():
+        path, one = optional(path_of, gpu_file, "gpu_file"), optional(text_of, name, "name")
+        by, order = optional(text_of, vendor, "vendor"), optional(text_of, sort, "sort")
+        if one in (None, "local"):
+            return GpuNames(listing(by, order, path, here=one is not None).cards)
+        if by is not None or order is not None:
+            raise KvcalcError(f"name: contradicts {'sort' if by is None else 'vendor'}", "leave one of them out")
+        known = catalogue(path)
+        machine = None if one in known else find_machine(one)
+        return GpuNames([find_one(one, path) if machine is None else known[machine.card]])
 
 
 def size(
