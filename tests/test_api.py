@@ -1,6 +1,7 @@
 """The Python interface: what the package's docstring shows, every verb, and one exception for every mistake."""
 
 import doctest
+import inspect
 import io
 import json
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 import kvcalc
+from kvcalc.api.grids import GridOptions
 from kvcalc.cli.main import run
 
 LOG = Path(__file__).parent / "logs" / "vllm-llama3.3-70b.log"
@@ -139,6 +141,27 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (kvcalc.compare, "models:"),
     (lambda: kvcalc.tradeoff("gpt2", bandwidth_share=0.5), "bandwidth_share:"),
     (lambda: kvcalc.check("no such log"), "no such log:"),
+    (lambda: kvcalc.check(b"xx"), "log:"),
+    (lambda: kvcalc.check(io.StringIO("x")), "log:"),
+    (lambda: kvcalc.fit("gpt2", vram="80GB"), "size:"),
+    (lambda: kvcalc.fit(kvcalc.size("gpt2"), kv_memory="1GB", overhead=0), "kv_memory:"),
+    (lambda: kvcalc.fit(kvcalc.size("gpt2", tp=4), gpu="2xl4"), "gpu:"),
+    (lambda: kvcalc.size("gpt2", gpu=5), "gpu:"),
+    (lambda: kvcalc.size("gpt2", gpu=["l4"]), "gpu:"),
+    (lambda: kvcalc.size("gpt2", engine=5), "engine:"),
+    (lambda: kvcalc.size("gpt2", engine="vllm", flags="--enforce-eager"), "flags:"),
+    (lambda: kvcalc.size("gpt2", gpu_file="cards.yaml"), "gpu_file:"),
+    (lambda: kvcalc.sweep("gpt2", context=[]), "context:"),
+    (lambda: kvcalc.sweep("gpt2", context=[None, "x"]), "context:"),
+    (lambda: kvcalc.sweep("gpt2", engine=5), "engine:"),
+    (lambda: kvcalc.plan("gpt2", input=5, output=5, rate="x"), "rate:"),
+    (lambda: kvcalc.tradeoff("gpt2", input="x"), "input:"),
+    (lambda: kvcalc.tradeoff("gpt2", input=-1), "input:"),
+    (lambda: kvcalc.tradeoff("gpt2", input=0), "input:"),
+    (lambda: kvcalc.tradeoff("gpt2", output=0), "output:"),
+    (lambda: kvcalc.gpus("h100", vendor="amd"), "name:"),
+    (lambda: kvcalc.gpus(vendor="acme"), "vendor:"),
+    (lambda: kvcalc.models(attention="none such"), "attention:"),
 ]
 
 
@@ -149,6 +172,117 @@ def test_every_mistake_in_python_is_a_kvcalc_error(mistake: Callable[[], object]
         mistake()
     assert caught.value.message.startswith(argument)
     assert "--" not in caught.value.message
+
+
+def _compared(model: Any, **options: Any) -> Any:
+    return kvcalc.compare(model, **options)
+
+
+# A question of each function, to which one argument more is given, or given otherwise.
+ASKED: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "load": (kvcalc.load, {"source": "gpt2"}),
+    "models": (kvcalc.models, {}),
+    "gpus": (kvcalc.gpus, {}),
+    "size": (kvcalc.size, {"model": "gpt2"}),
+    "size on a card": (kvcalc.size, {"model": "gpt2", "gpu": "l4"}),
+    "size in an engine": (kvcalc.size, {"model": "gpt2", "gpu": "l4", "engine": "vllm"}),
+    "fit": (kvcalc.fit, {"size": kvcalc.size("gpt2"), "gpu": "l4"}),
+    "plan": (kvcalc.plan, {"model": "gpt2", "gpu": "l4"}),
+    "plan for a rate": (kvcalc.plan, {"model": "gpt2", "gpu": "l4", "input": 5, "output": 5, "rate": 2}),
+    "sweep": (kvcalc.sweep, {"model": "gpt2", "gpu": "l4"}),
+    "sweep of an engine": (kvcalc.sweep, {"model": "gpt2", "gpu": "l4", "engine": "vllm"}),
+    "compare": (_compared, {"model": "gpt2"}),
+    "tradeoff": (kvcalc.tradeoff, {"model": "gpt2", "gpu": "l4"}),
+    "check": (kvcalc.check, {"log": str(LOG)}),
+    "schema": (kvcalc.schema, {"verb": "size"}),
+}
+ODD: tuple[Any, ...] = (
+    None, object(), [], (), {}, set(), b"", b"x", "", "x", "x\0", "\ud800", "a\nb", True, -1, 0, 5, 1.5, -1.5, float("nan"),
+    float("inf"), 10**400, [None], [object()], ["x", None], [[]], [float("nan")], io.StringIO("x"),
+)  # fmt: skip
+
+
+def arguments(ask: Callable[..., Any]) -> list[str]:
+    """The names of what a function takes, with the options of a grid where it has them."""
+    found = inspect.signature(ask).parameters.values()
+    named = [each.name for each in found if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+    return named + list(GridOptions.__annotations__) * any(each.kind is each.VAR_KEYWORD for each in found)
+
+
+@pytest.mark.parametrize(("name", "argument"), [(name, each) for name in ASKED for each in arguments(ASKED[name][0])])
+def test_nothing_that_is_given_for_an_argument_is_another_error(name: str, argument: str) -> None:
+    """A value of any type for any argument is answered or refused in one line by a KvcalcError."""
+    ask, options = ASKED[name]
+    for value in ODD:
+        try:
+            found = ask(**{**options, argument: value})
+            if hasattr(found, "rows"):
+                found.rows()
+        except kvcalc.KvcalcError as error:
+            assert error.message  # noqa: PT017 - an answer is as good
+            assert "\n" not in error.message  # noqa: PT017
+
+
+@pytest.mark.parametrize("engine", [None, "vllm"])
+@pytest.mark.parametrize("gpu", ["h100", "2xh100"])
+def test_a_fit_is_what_size_says_of_the_same_memory(engine: str | None, gpu: str) -> None:
+    """`fit` of a size without a memory is the fit of `size` with it: its engine, its estimates and its count of GPUs."""
+    whole = kvcalc.size("llama3.1-8b", context="8k", engine=engine, gpu=gpu)
+    later = kvcalc.fit(kvcalc.size("llama3.1-8b", context=8192, engine=engine), gpu=gpu)
+    assert tuple(later) == whole.fit
+    assert (later.to_dict(), later.rows(), later.warnings) == (whole.to_dict(), whole.rows(), whole.warnings)
+    assert later._repr_html_() == whole._repr_html_()
+
+
+def test_a_fit_without_overhead_is_bare() -> None:
+    """With overhead=0 nothing but weights stands beside the cache, and a count of GPUs divides both."""
+    size = kvcalc.size("llama3.1-8b", context=8192)
+    # 0.9 x 85,018,877,624 B of an H100 less 16.06e9 B, and 2^30 B a sequence; on two GPUs half of both on each
+    assert kvcalc.fit(size, gpu="h100", overhead=0).max_batch == (85_018_877_624 * 9 // 10 - 16_060_000_000) // 2**30
+    two = kvcalc.fit(size.size, gpu="2xh100", overhead=0).max_batch
+    assert two == (85_018_877_624 * 9 // 10 - 8_030_000_000) // 2**29
+    formed = kvcalc.size("llama3.1-8b", context=8192, kv_dtype="fp8", tp=2)
+    assert kvcalc.fit(formed.size, gpu="h100") == kvcalc.fit(formed, gpu="h100")
+
+
+def test_lengths_are_ints_or_texts_everywhere() -> None:
+    """A context is 8192, "8k" or "max" for every function, as on the command line."""
+    assert kvcalc.size("llama3.1-8b", context="8k").bytes_total == 2**30
+    assert kvcalc.size("llama3.1-8b", context=" MAX ").size.request.context == 131_072
+    plans = [kvcalc.plan("llama3.3-70b", users=100, context=each, gpu="h100").to_dict() for each in (8192, "8k")]
+    assert plans[0] == plans[1]
+    checks = [kvcalc.check(LOG, model="llama3.3-70b", context=each).verdict for each in (8192, "8k")]
+    assert checks[0] == checks[1]
+    contexts = [row["context"] for row in kvcalc.sweep("llama3.1-8b", context=["8k", 1024, "max"]).rows()]
+    assert contexts == [8192, 1024, 131_072]
+    trades = [kvcalc.tradeoff("llama3.1-8b", input=each, output="1k").to_dict() for each in (2048, "2k")]
+    assert trades[0] == trades[1]
+
+
+def test_paths_and_models_are_taken_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Path is a file, even if a preset has its name; a model that was loaded is itself."""
+    model = kvcalc.load("gpt2")
+    assert kvcalc.load(model) is model
+    preset = (Path(__file__).parent.parent / "presets" / "gpt2.yaml").read_bytes()
+    (tmp_path / "mine.yaml").write_bytes(preset)
+    monkeypatch.chdir(tmp_path)
+    assert kvcalc.size(Path("mine.yaml")).bytes_total == kvcalc.size(model).bytes_total
+    assert kvcalc.load(tmp_path / "mine.yaml").layers == model.layers
+    with pytest.raises(kvcalc.KvcalcError, match="gpt2"):
+        kvcalc.load(Path("gpt2"))
+
+
+def test_lists_are_filtered_as_on_the_command_line() -> None:
+    """`gpus` takes a name, a maker and an order, `models` a family and a kind of attention."""
+    assert kvcalc.gpus("h100") == ["h100-sxm"]
+    assert kvcalc.gpus("p5.48xlarge") == ["h100-sxm"]
+    amd = kvcalc.gpus(vendor="amd", sort="memory")
+    assert {row["vendor"].lower() for row in amd.rows()} == {"amd"}
+    assert [row["name"] for row in amd.rows()] == amd
+    latent = kvcalc.models(attention="mla")
+    assert "deepseek-v3" in latent
+    assert "llama3-8b" not in latent
+    assert set(kvcalc.models(family="llama")) < set(kvcalc.models())
 
 
 def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:

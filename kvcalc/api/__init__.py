@@ -1,7 +1,8 @@
 """The Python interface. Import these from `kvcalc` itself: the command line asks the same questions.
 
 Keyword arguments are named as the options of the command line and mean the same; None is what was not said. Sizes are
-bytes, or text with a unit ("80GB"); a fraction is text or a float (0.9); cards, formats and engines are named as there.
+bytes, or text with a unit ("80GB"); lengths are tokens, or text ("8k"); a fraction is text or a float (0.9); cards,
+formats and engines are named as there. A bare 80 for a size is 80 bytes.
 Every mistake is a KvcalcError, which names the argument.
 """
 

@@ -1,26 +1,42 @@
-"""Arguments of the Python interface become the typed values of a question."""
+"""Arguments of the Python interface become the typed values of a question: a reader for each kind of value.
 
+Python lets a caller give anything for anything, so each reader takes an object and the argument's name, and raises
+KvcalcError("NAME: expected X, got Y") for what it cannot read. What a value means is said where the answer is found.
+"""
+
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, TypedDict, TypeVar, Unpack
+from typing import Literal, TypeVar
 
 from kvcalc.core.model import Model
-from kvcalc.core.units import Fraction, parse_size
+from kvcalc.core.units import (
+    MOST_BYTES,
+    MOST_GPUS,
+    MOST_TOKENS,
+    Fraction,
+    parse_count,
+    parse_size,
+    parse_tokens,
+)
 from kvcalc.core.weights import Weights
 from kvcalc.core.weights import parse as parse_weights
 from kvcalc.errors import KvcalcError, shown
-from kvcalc.grid.ranges import names
-from kvcalc.queries.grid_question import Axes, GridQuestion
-from kvcalc.queries.options import CacheFormat, Memory, NamedGpu, Split
+from kvcalc.queries.options import CacheFormat, Memory, NamedGpu, Split, Workload
 from kvcalc.queries.source import Source
 
 __all__ = [
-    "GridOptions", "bytes_of", "card_of", "cards_of", "fraction_of", "grid_of", "in_python", "optional", "source_of",
-    "weights_of", "words_of",
+    "bytes_of", "card_of", "cards_of", "choice_of", "context_of", "count_of", "flags_of", "form_of", "fraction_of",
+    "gpus_of", "in_python", "memory_of", "optional", "parameters_of", "path_of", "rate_of", "sequence_of", "size_of",
+    "source_of", "split_of", "switch_of", "text_of", "tokens_of", "weights_of", "words_of", "workload_of", "wrong",
 ]  # fmt: skip
 
 Read = TypeVar("Read")
+Word = TypeVar("Word", bound=str)
+
+_MOST_PARAMETERS = 10**16  # as on the command line
+_MOST_RATE = 10**12
 
 
 @contextmanager
@@ -41,127 +57,236 @@ def _argument(option: re.Match[str]) -> str:
     return option[1].replace("-", "_")
 
 
-def optional(read: Callable[[Any, str], Read], value: object, what: str) -> Read | None:
+def wrong(what: str, expected: str, value: object) -> KvcalcError:
+    """The error of an argument that is of no use."""
+    return KvcalcError(f"{what}: expected {expected}, got {shown(value)}")
+
+
+def optional(read: Callable[[object, str], Read], value: object, what: str) -> Read | None:
     """What `read` makes of a value that was given; None stays None."""
     return None if value is None else read(value, what)
 
 
-def source_of(model: Model | str) -> Source:
-    """A model that was loaded, or the name of one."""
+def source_of(model: object, what: str = "model") -> Source:
+    """A model that was loaded, or the name or path of one."""
+    if isinstance(model, os.PathLike):
+        return Source(path_of(model, what))
     if not isinstance(model, Model | str):
-        raise KvcalcError(f"model: expected what load() returns, or a name, got {shown(model)}")
+        raise wrong(what, "what load() returns, or a name", model)
     return Source(model)
 
 
-def bytes_of(value: int | str, what: str) -> int:
-    """Bytes as an int, or text with a unit."""
-    if isinstance(value, str):
-        return parse_size(value, what, zero=True)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise KvcalcError(f"{what}: expected bytes as an int, or text with a unit, got {shown(value)}")
+def text_of(value: object, what: str) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise wrong(what, "text", value)
     return value
 
 
-def fraction_of(value: float | str, what: str) -> Fraction:
+def path_of(value: object, what: str) -> str:
+    """A path, as text or as a Path; a Path is never the name of something else."""
+    if isinstance(value, os.PathLike):
+        path: object = os.fspath(value)
+        value = path if not isinstance(path, str) or os.path.dirname(path) else os.path.join(os.curdir, path)
+    if not isinstance(value, str) or "\0" in value or not _encodes(value):
+        raise wrong(what, "a path", value)
+    return value
+
+
+def _encodes(path: str) -> bool:
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
+
+
+def switch_of(value: object, what: str) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise wrong(what, "True or False", value)
+    return value
+
+
+def choice_of(value: object, what: str, *words: Word) -> Word:
+    """One of some words."""
+    for word in words:
+        if isinstance(value, str) and value.strip().lower() == word:
+            return word
+    raise wrong(what, " or ".join(words), value)
+
+
+def count_of(value: object, what: str, most: int = MOST_TOKENS, otherwise: str = "") -> int:
+    """A whole number above zero; True is none."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise wrong(what, f"a whole number above zero{otherwise}", value)
+    if value > most:
+        raise wrong(what, f"1 to {most:,}", value)
+    return value
+
+
+def gpus_of(value: object, what: str) -> int:
+    """A number of GPUs."""
+    return count_of(value, what, MOST_GPUS)
+
+
+def tokens_of(value: object, what: str) -> int:
+    """Tokens as an int, or as text such as 8k."""
+    return parse_tokens(value, what) if isinstance(value, str) else count_of(value, what)
+
+
+def context_of(value: object, what: str) -> int | Literal["max"]:
+    """Tokens as an int or as text, or `max`, the model's limit."""
+    if isinstance(value, str):
+        return "max" if value.strip().lower() == "max" else parse_tokens(value, what)
+    return count_of(value, what, otherwise=" or max")
+
+
+def _heads_of(value: object, what: str) -> int | Literal["all"]:
+    return (
+        "all"
+        if isinstance(value, str) and value.strip().lower() == "all"
+        else count_of(value, what, otherwise=" or all")
+    )
+
+
+def parameters_of(value: object, what: str) -> int:
+    """A count as an int, or as text such as 8.03B."""
+    count = parse_count(value) if isinstance(value, str) else count_of(value, what, _MOST_PARAMETERS - 1)
+    if not count or count >= _MOST_PARAMETERS:
+        raise wrong(what, "a count such as 8.03B", value)
+    return count
+
+
+def rate_of(value: object, what: str) -> float:
+    """Requests a second."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= _MOST_RATE:  # nan is not
+        raise wrong(what, "requests a second, such as 5 or 0.5", value)
+    return float(value)
+
+
+def bytes_of(value: object, what: str, *, zero: bool = True) -> int:
+    """Bytes as an int, or text with a unit."""
+    if isinstance(value, str):
+        return parse_size(value, what, zero=zero)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_BYTES:
+        raise wrong(what, "bytes as an int, or text with a unit", value)
+    if not value and not zero:
+        raise wrong(what, "a size above zero", value)
+    return value
+
+
+def size_of(value: object, what: str) -> int:
+    """Bytes of a memory, which are more than none."""
+    return bytes_of(value, what, zero=False)
+
+
+def fraction_of(value: object, what: str) -> Fraction:
     """A fraction as text, or as a float in as many digits as it is written with."""
-    return Fraction.parse(str(value), what)
+    if not isinstance(value, int | float | str) or isinstance(value, bool) or value in (float("inf"), -float("inf")):
+        raise wrong(what, "a fraction such as 0.9", value)
+    return Fraction.parse(value if isinstance(value, str) else _digits(value, what), what)
 
 
-def weights_of(value: int | str, what: str) -> Weights:
+def _digits(value: float, what: str) -> str:
+    if isinstance(value, int) and not 0 <= value <= 1:  # perhaps of more digits than Python prints
+        raise wrong(what, "a fraction above 0 and up to 1", value)
+    return str(value)
+
+
+def weights_of(value: object, what: str) -> Weights:
     """`auto`, `none`, a format, or a size."""
     return parse_weights(value, what) if isinstance(value, str) else bytes_of(value, what)
 
 
-def card_of(name: str | None, file: str | None) -> NamedGpu | None:
-    """The one card that a name means."""
+def sequence_of(value: object, what: str, of: str) -> Sequence[object]:
+    """A list of one or more values, which a text is not."""
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray | memoryview):
+        raise wrong(what, of, value)
+    if not value:
+        raise KvcalcError(f"{what}: expected {of}, got an empty list")
+    return value
+
+
+def words_of(value: object, what: str) -> list[str]:
+    """One word or several."""
+    if isinstance(value, str):
+        return [value]
+    return [text_of(word, what) for word in sequence_of(value, what, "text or a list of texts")]
+
+
+def flags_of(value: object, what: str) -> Sequence[str]:
+    """The words behind `--`, which may be none."""
+    if isinstance(value, list | tuple) and not value:
+        return []
+    return [text_of(word, what) for word in sequence_of(value, what, "a list of texts")]
+
+
+def card_of(name: object, file: object) -> NamedGpu | None:
+    """The one card that a name means; a file of cards may have it."""
+    path = optional(path_of, file, "gpu_file")
     if name is None:
+        if path is not None:
+            raise KvcalcError("gpu_file: has no effect without gpu", "add gpu=NAME, a card of that file")
         return None
     from kvcalc.cards.names import card_called
 
-    return NamedGpu(name, *card_called(name, file=file))
+    text = text_of(name, "gpu")
+    return NamedGpu(text, *card_called(text, file=path))
 
 
-def cards_of(names: str | Sequence[str] | None, file: str | None) -> list[NamedGpu] | None:
+def cards_of(names: object, file: object) -> list[NamedGpu] | None:
     """The cards of a list, or of a text with commas, each as it may be named alone."""
+    path = optional(path_of, file, "gpu_file")
     if names is None:
         return None
     from kvcalc.cards.names import cards_called
 
-    text = names if isinstance(names, str) else ",".join(names)
     return [
         NamedGpu(card.name if number is None else f"{number}x{card.name}", number, card)
-        for number, card in cards_called(text, file=file)
+        for number, card in cards_called(",".join(words_of(names, "gpu")), file=path)
     ]
 
 
-def words_of(words: str | Sequence[str]) -> list[str]:
-    """One word or several, in lower case."""
-    return [words.lower()] if isinstance(words, str) else [word.lower() for word in words]
-
-
-class GridOptions(TypedDict, total=False):
-    """The options of a grid, as the command line has them; None is what was not said.
-
-    Sizes are bytes, or text with a unit. `context`, `batch`, `kv_dtype`, `tp`, `engine`, `gpu` and `weights` are axes:
-    one value, a list, or a text such as "4k,8k", and of numbers "1k..64k:x2".
-    """
-
-    context: int | str | Sequence[int | Literal["max"]] | None
-    batch: int | str | Sequence[int] | None
-    encoder_tokens: int | None
-    kv_dtype: str | Sequence[str] | None
-    k_dtype: str | None
-    v_dtype: str | None
-    kv_heads: int | Literal["all"] | None
-    engine: str | Sequence[str] | None
-    vram: int | str | None
-    gpu: str | Sequence[str] | None
-    gpu_file: str | None
-    kv_memory: int | str | None
-    utilization: float | str | None
-    weights: str | Sequence[str] | None
-    overhead: int | str | None
-    tp: int | str | Sequence[int] | None
-    pp: int | None
-    dp: int | None
-    dcp: int | None
-    gpus: int | None
-
-
-def grid_of(flags: Sequence[str] | None, **options: Unpack[GridOptions]) -> GridQuestion:
-    """The question of a grid; `flags` are the engine's own. Raises KvcalcError."""
-    unknown = sorted(options.keys() - GridOptions.__annotations__.keys())
-    if unknown:
-        raise KvcalcError(f"{unknown[0]}: expected one of {', '.join(GridOptions.__annotations__)}")
-    return GridQuestion(
-        axes=Axes(
-            gpus=cards_of(options.get("gpu"), options.get("gpu_file")),
-            weights=_names(options.get("weights"), "weights"),
-            engines=_names(options.get("engine"), "engine"),
-            kv_dtypes=_names(options.get("kv_dtype"), "kv_dtype"),
-            tps=_numbers(options.get("tp")),
-            contexts=_numbers(options.get("context")),
-            batches=_numbers(options.get("batch")),
-        ),
-        encoder_tokens=options.get("encoder_tokens"),
-        form=CacheFormat(None, options.get("k_dtype"), options.get("v_dtype"), options.get("kv_heads")),
-        split=Split(None, options.get("pp"), options.get("dp"), options.get("dcp"), options.get("gpus")),
-        memory=Memory(
-            vram=optional(bytes_of, options.get("vram"), "vram"),
-            kv_memory=optional(bytes_of, options.get("kv_memory"), "kv_memory"),
-            utilization=optional(fraction_of, options.get("utilization"), "utilization"),
-            overhead=optional(bytes_of, options.get("overhead"), "overhead"),
-        ),
-        words=flags,
+def workload_of(context: object, batch: object, encoder_tokens: object) -> Workload:
+    """Sequences and their lengths."""
+    return Workload(
+        optional(context_of, context, "context"),
+        optional(count_of, batch, "batch"),
+        optional(tokens_of, encoder_tokens, "encoder_tokens"),
     )
 
 
-def _names(words: str | Sequence[str] | None, what: str) -> list[str] | None:
-    return None if words is None else names(words if isinstance(words, str) else ",".join(words), what)
+def form_of(kv_dtype: object, k_dtype: object, v_dtype: object, kv_heads: object) -> CacheFormat:
+    """Formats of keys and values."""
+    return CacheFormat(
+        optional(text_of, kv_dtype, "kv_dtype"),
+        optional(text_of, k_dtype, "k_dtype"),
+        optional(text_of, v_dtype, "v_dtype"),
+        optional(_heads_of, kv_heads, "kv_heads"),
+    )
 
 
-Number = TypeVar("Number", int, "int | Literal['max']")
+def split_of(tp: object, pp: object, dp: object, dcp: object, gpus: object = None) -> Split:
+    """The split over GPUs."""
+    return Split(
+        optional(gpus_of, tp, "tp"),
+        optional(gpus_of, pp, "pp"),
+        optional(gpus_of, dp, "dp"),
+        optional(gpus_of, dcp, "dcp"),
+        optional(gpus_of, gpus, "gpus"),
+    )
 
 
-def _numbers(values: int | str | Sequence[Number] | None) -> Sequence[Number] | Sequence[int] | str | None:
-    return [values] if isinstance(values, int) else values
+def memory_of(
+    vram: object, gpu: NamedGpu | None, kv_memory: object, utilization: object, weights: object, overhead: object
+) -> Memory:
+    """What one GPU offers, and what comes off it."""
+    return Memory(
+        optional(size_of, vram, "vram"),
+        gpu,
+        optional(size_of, kv_memory, "kv_memory"),
+        optional(fraction_of, utilization, "utilization"),
+        optional(weights_of, weights, "weights"),
+        optional(bytes_of, overhead, "overhead"),
+    )

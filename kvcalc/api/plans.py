@@ -1,18 +1,36 @@
 """Plans, what caching buys, and logs."""
 
+import io
+import os
 from collections.abc import Sequence
-from typing import BinaryIO, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from kvcalc.api.arguments import (
     bytes_of,
     card_of,
     cards_of,
+    choice_of,
+    context_of,
+    count_of,
+    flags_of,
+    form_of,
     fraction_of,
+    gpus_of,
     in_python,
     optional,
+    parameters_of,
+    path_of,
+    rate_of,
+    size_of,
     source_of,
+    split_of,
+    switch_of,
+    text_of,
+    tokens_of,
     weights_of,
     words_of,
+    workload_of,
+    wrong,
 )
 from kvcalc.api.results import (
     CheckResult,
@@ -21,27 +39,29 @@ from kvcalc.api.results import (
 )
 from kvcalc.core.model import Model
 from kvcalc.errors import KvcalcError, escape
-from kvcalc.queries.options import CacheFormat, Split, Workload
 from kvcalc.queries.source import load_model
+
+if TYPE_CHECKING:
+    from kvcalc.perf.workload import Length
 
 __all__ = ["check", "plan", "tradeoff"]
 
 
 def plan(
-    model: Model | str,
+    model: Model | str | os.PathLike[str],
     *,
     users: int = 1,
-    context: int | Literal["max"] | None = None,
+    context: int | str | None = None,
     input: int | str | None = None,  # noqa: A002 - the option's name
     output: int | str | None = None,
     rate: float | None = None,
-    shared_prefix: int = 0,
-    encoder_tokens: int | None = None,
+    shared_prefix: int | str = 0,
+    encoder_tokens: int | str | None = None,
     kv_dtype: str | Sequence[str] = "auto",
     weights: str | Sequence[str] = "auto",
     engine: str | None = None,
     gpu: str | Sequence[str] | None = None,
-    gpu_file: str | None = None,
+    gpu_file: str | os.PathLike[str] | None = None,
     max_gpus: int = 64,
     vram: int | str | None = None,
     utilization: float | str | None = None,
@@ -56,7 +76,6 @@ def plan(
     """Which GPUs, how many, split how, with which cache. Lengths are tokens, a mean or "mean/95th percentile"; `rate`
     is requests a second. Raises KvcalcError.
     """
-    from kvcalc.perf.workload import Length
     from kvcalc.queries.plan import DeploymentQuestion, answer
 
     with in_python():
@@ -64,47 +83,64 @@ def plan(
             answer(
                 DeploymentQuestion(
                     source=source_of(model),
-                    context=context,
-                    users=users,
-                    input=None if input is None else Length.parse(str(input), "input"),
-                    output=None if output is None else Length.parse(str(output), "output"),
-                    rate=rate,
-                    shared_prefix=shared_prefix,
-                    encoder_tokens=encoder_tokens,
-                    kv_dtypes=words_of(kv_dtype),
-                    weights=words_of(weights),
-                    engine=engine,
+                    context=optional(context_of, context, "context"),
+                    users=count_of(users, "users"),
+                    input=optional(_length_of, input, "input"),
+                    output=optional(_length_of, output, "output"),
+                    rate=optional(rate_of, rate, "rate"),
+                    shared_prefix=_prefix_of(shared_prefix, "shared_prefix"),
+                    encoder_tokens=optional(tokens_of, encoder_tokens, "encoder_tokens"),
+                    kv_dtypes=_lower(kv_dtype, "kv_dtype"),
+                    weights=_lower(weights, "weights"),
+                    engine=optional(text_of, engine, "engine"),
                     gpus=cards_of(gpu, gpu_file),
-                    gpu_file=gpu_file,
-                    max_gpus=max_gpus,
-                    vram=optional(bytes_of, vram, "vram"),
+                    gpu_file=optional(path_of, gpu_file, "gpu_file"),
+                    max_gpus=gpus_of(max_gpus, "max_gpus"),
+                    vram=optional(size_of, vram, "vram"),
                     utilization=optional(fraction_of, utilization, "utilization"),
-                    split=Split(tp, pp, dp, dcp),
-                    across_machines=across_machines,
+                    split=split_of(tp, pp, dp, dcp),
+                    across_machines=switch_of(across_machines, "across_machines"),
                     overhead=optional(bytes_of, overhead, "overhead"),
-                    sort=sort,
+                    sort=choice_of(sort, "sort", "rank", "price"),
                 )
             )
         )
 
 
+def _length_of(value: object, what: str) -> "Length":
+    """A length in tokens, or as text its mean and its 95th percentile."""
+    from kvcalc.perf.workload import Length
+
+    return Length.parse(value, what) if isinstance(value, str) else Length(count_of(value, what))
+
+
+def _prefix_of(value: object, what: str) -> int:
+    """Tokens, which may be none."""
+    return 0 if isinstance(value, int) and value == 0 and value is not False else tokens_of(value, what)
+
+
+def _lower(value: object, what: str) -> list[str]:
+    """Words in lower case."""
+    return [word.lower() for word in words_of(value, what)]
+
+
 def tradeoff(
-    model: Model | str,
+    model: Model | str | os.PathLike[str],
     *,
-    input: int | None = None,  # noqa: A002 - the option's name
-    output: int | None = None,
-    context: int | Literal["max"] | None = None,
+    input: int | str | None = None,  # noqa: A002 - the option's name
+    output: int | str | None = None,
+    context: int | str | None = None,
     batch: int | None = None,
-    encoder_tokens: int | None = None,
+    encoder_tokens: int | str | None = None,
     kv_dtype: str | None = None,
     k_dtype: str | None = None,
     v_dtype: str | None = None,
     kv_heads: int | Literal["all"] | None = None,
     gpu: str | None = None,
-    gpu_file: str | None = None,
+    gpu_file: str | os.PathLike[str] | None = None,
     tp: int | None = None,
     weights: int | str | None = None,
-    parameters: int | None = None,
+    parameters: int | str | None = None,
     link: str | None = None,
     bandwidth_share: float | str | None = None,
     compute_share: float | str | None = None,
@@ -121,15 +157,15 @@ def tradeoff(
             answer(
                 TradeoffQuestion(
                     source_of(model),
-                    input,
-                    output,
-                    Workload(context, batch, encoder_tokens),
-                    CacheFormat(kv_dtype, k_dtype, v_dtype, kv_heads),
+                    optional(tokens_of, input, "input"),
+                    optional(tokens_of, output, "output"),
+                    workload_of(context, batch, encoder_tokens),
+                    form_of(kv_dtype, k_dtype, v_dtype, kv_heads),
                     card_of(gpu, gpu_file),
-                    tp,
+                    optional(gpus_of, tp, "tp"),
                     optional(weights_of, weights, "weights"),
-                    parameters,
-                    None if link is None else parse_links(link),
+                    optional(parameters_of, parameters, "parameters"),
+                    None if link is None else parse_links(text_of(link, "link")),
                     optional(fraction_of, bandwidth_share, "bandwidth_share"),
                     optional(fraction_of, compute_share, "compute_share"),
                 )
@@ -138,12 +174,12 @@ def tradeoff(
 
 
 def check(
-    log: str | BinaryIO,
+    log: str | os.PathLike[str] | BinaryIO,
     *,
-    model: Model | str | None = None,
-    context: int | Literal["max"] | None = None,
+    model: Model | str | os.PathLike[str] | None = None,
+    context: int | str | None = None,
     batch: int | None = None,
-    encoder_tokens: int | None = None,
+    encoder_tokens: int | str | None = None,
     kv_dtype: str | None = None,
     k_dtype: str | None = None,
     v_dtype: str | None = None,
@@ -154,7 +190,7 @@ def check(
     dcp: int | None = None,
     gpus: int | None = None,
     gpu: str | None = None,
-    gpu_file: str | None = None,
+    gpu_file: str | os.PathLike[str] | None = None,
     kv_memory: int | str | None = None,
     engine: str | None = None,
     flags: Sequence[str] = (),
@@ -168,18 +204,27 @@ def check(
     with in_python():
         question = CheckQuestion(
             None if model is None else load_model(source_of(model)),
-            Workload(context, batch, encoder_tokens),
-            CacheFormat(kv_dtype, k_dtype, v_dtype, kv_heads),
-            Split(tp, pp, dp, dcp, gpus),
+            workload_of(context, batch, encoder_tokens),
+            form_of(kv_dtype, k_dtype, v_dtype, kv_heads),
+            split_of(tp, pp, dp, dcp, gpus),
             card_of(gpu, gpu_file),
-            optional(bytes_of, kv_memory, "kv_memory"),
-            engine,
-            flags,
+            optional(size_of, kv_memory, "kv_memory"),
+            optional(text_of, engine, "engine"),
+            flags_of(flags, "flags"),
         )
-        if not isinstance(log, str):
-            return CheckResult(answer(log, "the log", question))
+        if not isinstance(log, str | os.PathLike):
+            return CheckResult(answer(_binary(log), "the log", question))
+        path = path_of(log, "log")
         try:
-            with open(log, "rb") as stream:
-                return CheckResult(answer(stream, escape(log), question))
+            with open(path, "rb") as stream:
+                return CheckResult(answer(stream, escape(path), question))
         except OSError as error:
-            raise KvcalcError(f"{escape(log)}: {error.strerror}") from None
+            raise KvcalcError(f"{escape(path)}: {error.strerror}") from None
+
+
+def _binary(log: object) -> BinaryIO:
+    """A stream of bytes."""
+    if isinstance(log, io.TextIOBase) or not callable(getattr(log, "read", None)):
+        raise wrong("log", "a path or a binary stream", log)
+    stream: BinaryIO = log  # type: ignore[assignment]
+    return stream

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kvcalc.core.fitting import Fit
+
 if TYPE_CHECKING:
-    from kvcalc.cards.shipped import Accelerator
-    from kvcalc.core.fitting import Fit
     from kvcalc.core.sizing import Size
     from kvcalc.engines.base import Reservation
     from kvcalc.grid.sweep import GridCell, Plane
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kvcalc.queries.check import CheckAnswer, Verdict
     from kvcalc.queries.grid_question import GridAnswer
     from kvcalc.queries.plan import PlanAnswer
-    from kvcalc.queries.size import SizeAnswer
+    from kvcalc.queries.size import SizeAnswer, SizeQuestion
     from kvcalc.queries.tradeoff import TradeoffAnswer
     from kvcalc.views.report import Report
     from kvcalc.views.types.check import CheckDocument
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from kvcalc.views.types.tradeoff import TradeoffDocument
 
 __all__ = [
-    "CheckResult", "CompareResult", "GpuNames", "ModelNames", "PlanResult", "Result", "SizeResult", "SweepResult",
-    "TradeoffResult",
+    "CheckResult", "CompareResult", "FitResult", "PlanResult", "Result", "SizeResult",
+    "SweepResult", "TradeoffResult",
 ]  # fmt: skip
 
 Row = dict[str, Any]
@@ -63,10 +63,12 @@ class SizeResult(Result):
         fit: What fits into the memory that was given; None where none was.
         reservation: What the named engine reserves; None without one.
         warnings: What the asker should know, one sentence each.
+        question: What was asked, for asking it again with a memory.
     """
 
-    def __init__(self, answer: "SizeAnswer") -> None:
+    def __init__(self, answer: "SizeAnswer", question: "SizeQuestion") -> None:
         self._answer = answer
+        self.question = question
         self.size: Size = answer.size
         self.fit: Fit | None = answer.fit
         self.reservation: Reservation | None = answer.reservation
@@ -104,6 +106,35 @@ class SizeResult(Result):
 
     def __repr__(self) -> str:
         return repr(self.size)
+
+
+class FitResult(Fit, Result):
+    """What fits into a memory: a `Fit`, and the whole answer of `size` in which it stands.
+
+    Attributes:
+        warnings: What the asker should know, one sentence each.
+    """
+
+    _answer: "SizeAnswer"
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, answer: "SizeAnswer") -> "FitResult":
+        """The fit of an answer that has one."""
+        assert answer.fit is not None
+        found = cls(*answer.fit)
+        found._answer, found.warnings = answer, answer.warnings
+        return found
+
+    def to_dict(self) -> "SizeDocument":
+        from kvcalc.views.size import size_document
+
+        return size_document(self._answer)
+
+    def _report(self) -> "Report":
+        from kvcalc.views.size_words import size_report
+
+        return size_report(self._answer, explain=False)
 
 
 class PlanResult(Result):
@@ -260,27 +291,3 @@ class CheckResult(Result):
         from kvcalc.views.check import check_report
 
         return check_report(self._answer.starts, self._answer.warnings)
-
-
-class ModelNames(list[str]):
-    """The names of the presets that can be loaded."""
-
-    def rows(self) -> list[Mapping[str, Any]]:
-        """A row for each with its shape and the size of its cache."""
-        from kvcalc.views.models import listing, listing_values
-
-        return [row for row in listing_values(listing().rows) if row["preset"] in self]
-
-
-class GpuNames(list[str]):
-    """The names of the cards that are known."""
-
-    def __init__(self, cards: "Sequence[Accelerator]") -> None:
-        super().__init__(card.id for card in cards)
-        self._cards = cards
-
-    def rows(self) -> list[Mapping[str, Any]]:
-        """A row for each with its facts."""
-        from kvcalc.views.gpus import card_values
-
-        return [card_values(card) for card in self._cards]

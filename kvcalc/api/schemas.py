@@ -17,6 +17,6 @@ def schema(verb: str) -> dict[str, Any]:
     from kvcalc.views.schema import DOCUMENTS, schema_of
 
     documents = {**DOCUMENTS, "verify": (VerifyDocument,)}
-    if verb not in documents:
+    if not isinstance(verb, str) or verb not in documents:
         raise KvcalcError(f"verb: expected one of {', '.join(documents)}, got {shown(verb)}")
     return schema_of(verb, *documents[verb])

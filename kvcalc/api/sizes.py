@@ -1,67 +1,93 @@
 """Sizes: one, many over a grid, and models side by side."""
 
+import os
 from collections.abc import Sequence
 from typing import Literal, Unpack
 
 from kvcalc.api.arguments import (
-    GridOptions,
-    bytes_of,
     card_of,
-    fraction_of,
-    grid_of,
+    count_of,
+    flags_of,
+    form_of,
     in_python,
+    memory_of,
     optional,
+    path_of,
     source_of,
-    weights_of,
+    split_of,
+    text_of,
+    workload_of,
+    wrong,
 )
+from kvcalc.api.grids import GridOptions, grid_of
+from kvcalc.api.listed import GpuNames, ModelNames
 from kvcalc.api.results import (
     CompareResult,
-    GpuNames,
-    ModelNames,
+    FitResult,
     SizeResult,
     SweepResult,
 )
-from kvcalc.core.fitting import Fit
-from kvcalc.core.fitting import fit as fit_budget
 from kvcalc.core.model import Model
 from kvcalc.core.sizing import Size
-from kvcalc.errors import KvcalcError, shown
+from kvcalc.errors import KvcalcError
 from kvcalc.library import loader
 from kvcalc.queries import size as sizes
-from kvcalc.queries.options import CacheFormat, EngineChoice, Memory, Split, Workload, budget_for, budget_of_card
-from kvcalc.queries.source import load_model
+from kvcalc.queries.options import CacheFormat, EngineChoice, Split, Workload
+from kvcalc.queries.source import Source, load_model
 
 __all__ = ["compare", "fit", "gpus", "load", "models", "size", "sweep"]
 
 
-def load(source: str) -> Model:
-    """The model that `source` names: a preset's name in any spelling, a path, or a model of the hub.
+def load(source: str | os.PathLike[str] | Model) -> Model:
+    """The model that `source` names: a preset's name in any spelling, a path, or a model of the hub. A model is itself.
 
     Raises KvcalcError, or its subclass DocumentError for a faulty file.
     """
-    if not isinstance(source, str):
-        raise KvcalcError(f"source: expected the name of a model, got {shown(source)}")
-    return loader.load(source)
+    return load_model(source_of(source, "source"))
 
 
-def models() -> ModelNames:
-    """The names of all presets that can be loaded."""
-    return ModelNames(entry.name for entry in loader.entries())
+def models(*, family: str | None = None, attention: str | None = None) -> ModelNames:
+    """The names of all presets that can be loaded, or of those of a family or with a kind of attention."""
+    if family is None and attention is None:
+        return ModelNames(entry.name for entry in loader.entries())
+    from kvcalc.views.models import listing
+
+    with in_python():
+        found = listing(optional(text_of, family, "family"), optional(text_of, attention, "attention"))
+    return ModelNames(row.preset for row in found.rows)
 
 
-def gpus(gpu_file: str | None = None) -> GpuNames:
-    """The names of all cards that are known, with those of a file of your own."""
-    from kvcalc.cards.names import catalogue
+def gpus(
+    name: str | None = None,
+    *,
+    vendor: str | None = None,
+    sort: str | None = None,
+    gpu_file: str | os.PathLike[str] | None = None,
+) -> GpuNames:
+    """The names of all cards that are known, with those of a file of your own: of one maker, in an order, the one
+    that `name` means, or with `local` those of this machine.
+    """
+    from kvcalc.cards.names import catalogue, find_machine, find_one
+    from kvcalc.views.gpus import listing
 
-    return GpuNames(list(catalogue(gpu_file).values()))
+    with in_python():
+        path, one = optional(path_of, gpu_file, "gpu_file"), optional(text_of, name, "name")
+        by, order = optional(text_of, vendor, "vendor"), optional(text_of, sort, "sort")
+        if one in (None, "local"):
+            return GpuNames(listing(by, order, path, here=one is not None).cards)
+        if by is not None or order is not None:
+            raise KvcalcError(f"name: contradicts {'sort' if by is None else 'vendor'}", "leave one of them out")
+        known = catalogue(path)
+        machine = None if one in known else find_machine(one)
+        return GpuNames([find_one(one, path) if machine is None else known[machine.card]])
 
 
 def size(
-    model: Model | str,
+    model: Model | str | os.PathLike[str],
     *,
-    context: int | Literal["max"] | None = None,
+    context: int | str | None = None,
     batch: int | None = None,
-    encoder_tokens: int | None = None,
+    encoder_tokens: int | str | None = None,
     kv_dtype: str | None = None,
     k_dtype: str | None = None,
     v_dtype: str | None = None,
@@ -73,7 +99,7 @@ def size(
     gpus: int | None = None,
     vram: int | str | None = None,
     gpu: str | None = None,
-    gpu_file: str | None = None,
+    gpu_file: str | os.PathLike[str] | None = None,
     kv_memory: int | str | None = None,
     utilization: float | str | None = None,
     weights: int | str | None = None,
@@ -89,25 +115,19 @@ def size(
     or each other.
     """
     with in_python():
-        return SizeResult(
-            sizes.answer(
-                sizes.SizeQuestion(
-                    source_of(model),
-                    Workload(context, batch, encoder_tokens),
-                    CacheFormat(kv_dtype, k_dtype, v_dtype, kv_heads),
-                    Split(tp, pp, dp, dcp, gpus),
-                    Memory(
-                        optional(bytes_of, vram, "vram"),
-                        card_of(gpu, gpu_file),
-                        optional(bytes_of, kv_memory, "kv_memory"),
-                        optional(fraction_of, utilization, "utilization"),
-                        optional(weights_of, weights, "weights"),
-                        optional(bytes_of, overhead, "overhead"),
-                    ),
-                    EngineChoice(engine, flags, block_size),
-                )
-            )
+        question = sizes.SizeQuestion(
+            source_of(model),
+            workload_of(context, batch, encoder_tokens),
+            form_of(kv_dtype, k_dtype, v_dtype, kv_heads),
+            split_of(tp, pp, dp, dcp, gpus),
+            memory_of(vram, card_of(gpu, gpu_file), kv_memory, utilization, weights, overhead),
+            EngineChoice(
+                optional(text_of, engine, "engine"),
+                optional(flags_of, flags, "flags"),
+                optional(count_of, block_size, "block_size"),
+            ),
         )
+        return SizeResult(sizes.answer(question), question)
 
 
 def fit(
@@ -115,34 +135,51 @@ def fit(
     *,
     vram: int | str | None = None,
     gpu: str | None = None,
+    gpu_file: str | os.PathLike[str] | None = None,
     kv_memory: int | str | None = None,
     utilization: float | str | None = None,
     weights: int | str = "auto",
-    overhead: int | str = 0,
-) -> Fit:
-    """What fits of an exact size into the memory of each GPU: `vram` or a card's, or `kv_memory` for the cache alone.
+    overhead: int | str | None = None,
+) -> FitResult:
+    """What fits of a size into the memory of each GPU: `vram` or a card's, or `kv_memory` for the cache alone.
 
-    With an engine, ask `size` itself. Raises KvcalcError.
+    It is what `size` says when it is asked the same with this memory, of the same engine and over as many GPUs as `gpu`
+    counts: beside weights and cache stands its estimate, where it has one, unless `overhead` is given. A bare `Size`
+    knows of no engine. Raises KvcalcError.
     """
-    if kv_memory is not None and (vram is not None or gpu is not None):
-        raise KvcalcError(f"kv_memory: contradicts {'gpu' if vram is None else 'vram'}, which is all of the memory")
+    if not isinstance(size, SizeResult | Size):
+        raise wrong("size", "what size() returns", size)
     if vram is None and gpu is None and kv_memory is None:
         raise KvcalcError("vram: expected a size, or gpu or kv_memory instead")
     with in_python():
-        memory = Memory(
-            optional(bytes_of, vram, "vram"),
-            card_of(gpu, None),
-            optional(bytes_of, kv_memory, "kv_memory"),
-            optional(fraction_of, utilization, "utilization"),
-            None if kv_memory is not None else weights_of(weights, "weights"),
-            None if kv_memory is not None else bytes_of(overhead, "overhead"),
-        )
-        budget = budget_of_card(budget_for(memory))
-        assert budget is not None
-        return fit_budget(size.size if isinstance(size, SizeResult) else size, budget)
+        if weights is None:
+            raise wrong("weights", "auto, none, a format or a size", weights)
+        stated = None if kv_memory is not None and weights == "auto" else weights
+        memory = memory_of(vram, card_of(gpu, gpu_file), kv_memory, utilization, stated, overhead)
+        asked = size.question if isinstance(size, SizeResult) else _question_of(size)
+        return FitResult.of(sizes.answer(asked._replace(memory=memory)))
 
 
-def sweep(model: Model | str, *, flags: Sequence[str] | None = None, **options: Unpack[GridOptions]) -> SweepResult:
+def _question_of(size: Size) -> sizes.SizeQuestion:
+    """The question that has this size, without an engine."""
+    request = size.request
+    layout, (auto_k, auto_v) = request.layout, request.auto
+    return sizes.SizeQuestion(
+        Source(request.facts),
+        Workload(request.context, request.batch, request.encoder_tokens),
+        CacheFormat(
+            None,
+            None if auto_k else request.widths.k.name,
+            None if auto_v else request.widths.v.name,
+            request.kv_heads,
+        ),
+        Split() if layout.gpus == 1 else Split(layout.tp, layout.pp, layout.dp, layout.dcp),
+    )
+
+
+def sweep(
+    model: Model | str | os.PathLike[str], *, flags: Sequence[str] | None = None, **options: Unpack[GridOptions]
+) -> SweepResult:
     """Sizes of one model over a grid. `flags` are the engine's own, as they stand behind `--`. Raises KvcalcError."""
     from kvcalc.queries.grid import answer, refuse_if_empty
 
@@ -153,7 +190,7 @@ def sweep(model: Model | str, *, flags: Sequence[str] | None = None, **options: 
         return SweepResult(found)
 
 
-def compare(*models: Model | str, **options: Unpack[GridOptions]) -> CompareResult:
+def compare(*models: Model | str | os.PathLike[str], **options: Unpack[GridOptions]) -> CompareResult:
     """Models side by side, or one model in several formats or engines: `options` are those of `sweep`.
 
     Raises KvcalcError.

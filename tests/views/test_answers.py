@@ -141,7 +141,7 @@ def test_a_base_does_not_lend_its_name() -> None:
     "mistake",
     [
         lambda model: kvcalc.size(model, context=4096.5),
-        lambda model: kvcalc.size(model, context="128k"),
+        lambda model: kvcalc.size(model, context="long"),
         lambda model: kvcalc.size(model, batch=True),
         lambda model: kvcalc.size(model, kv_dtype=8),
         lambda model: kvcalc.size(model, kv_heads=1.5),
