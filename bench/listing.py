@@ -14,10 +14,10 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from kvcalc.library.load import entries, folders
 from startup import WARM_UP, environment, positive, run
 
 import kvcalc
+from kvcalc.library.index import entries, folders
 
 FLOOR = "llama3-70b"
 LIMITED, LIMIT = 150, 0.060

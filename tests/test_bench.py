@@ -1,0 +1,25 @@
+"""The scripts in bench/ are run by hand or for their times, so what they import of the package is held here."""
+
+import ast
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = sorted((Path(__file__).resolve().parents[1] / "bench").glob("*.py"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_what_a_script_imports_exists(script: Path) -> None:
+    """Each name that a script takes from the package is there."""
+    tree = ast.parse(script.read_text(encoding="utf-8"))
+    taken = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    for node in taken:
+        if node.module and node.module.partition(".")[0] == "kvcalc":
+            module = import_module(node.module)
+            assert [each.name for each in node.names if not hasattr(module, each.name)] == []
+
+
+def test_there_are_scripts() -> None:
+    """CI runs these four by name."""
+    assert {"startup", "listing", "plan", "sweep"} <= {path.stem for path in SCRIPTS}
