@@ -79,7 +79,7 @@ def check(
     def report() -> "Report":
         return check_report(found.starts, found.warnings)
 
-    emit(output, document, report, headline=lambda found: pick(found, "verdict"), rows=rows, warnings=found.warnings)
+    emit(output, document, report, headline=lambda: pick(document(), "verdict"), rows=rows, warnings=found.warnings)
     raise typer.Exit(ExitCode.NO if verdict(found.checked) == "mismatch" else ExitCode.OK)
 
 

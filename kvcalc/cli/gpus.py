@@ -73,7 +73,7 @@ def gpus(
             output,
             lambda: listing_document(found),
             lambda: listing_report(found, aligned=output.form == "table"),
-            headline=lambda _: names,
+            headline=lambda: names,
             rows=lambda _: [card_values(one) for one in found.cards],
         )
         return
@@ -86,8 +86,8 @@ def gpus(
             output,
             lambda: machine_document(machine, gpu_file),
             lambda: machine_report(machine, gpu_file),
-            headline=lambda _: machine.name,
+            headline=lambda: machine.name,
         )
         return
     one = find_one(name, gpu_file)
-    emit(output, lambda: card_document(one, gpu_file), lambda: card_report(one), headline=lambda _: one.id)
+    emit(output, lambda: card_document(one, gpu_file), lambda: card_report(one), headline=lambda: one.id)

@@ -81,7 +81,7 @@ def models(
         return
     if name is not None:
         model = loader.load(name)
-        emit(output, lambda: model_document(model), lambda: model_report(model), headline=lambda _: model.origin)
+        emit(output, lambda: model_document(model), lambda: model_report(model), headline=lambda: model.origin)
         return
     found = listing(family, attention)
     names = "\n".join(row.preset for row in found.rows)
@@ -89,7 +89,7 @@ def models(
         output,
         lambda: listing_document(found),
         lambda: listing_report(found),
-        headline=lambda _: names,
+        headline=lambda: names,
         rows=lambda _: listing_values(found.rows),
         warnings=found.warnings,
     )

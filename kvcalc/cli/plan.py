@@ -122,7 +122,7 @@ def plan(model: o.ModelArgument, *, words: PlanWords) -> None:
         return plan_report(found)
 
     headline = None if found.best is None else found.best.gpus
-    emit(how, document, report, headline=lambda _: headline, rows=rows, warnings=found.warnings)
+    emit(how, document, report, headline=lambda: headline, rows=rows, warnings=found.warnings)
     raise typer.Exit(ExitCode.NO if found.best is None else ExitCode.OK)
 
 

@@ -56,7 +56,7 @@ def emit_rows(
             output,
             lambda: {**head, "rows": listed},
             report,
-            headline=lambda _: None,
+            headline=lambda: None,
             warnings=[str(w) for w in _listed(warnings)],
         )
     return ExitCode.NO if seen - {None} == {False} else ExitCode.OK

@@ -48,13 +48,13 @@ def emit(
     output: Output,
     document: Callable[[], Document],
     report: Callable[[], "Report"],
-    headline: Callable[[Document], object],
+    headline: Callable[[], object],
     rows: Callable[[Document], Sequence[Mapping[str, object]]] | None = None,
     warnings: Sequence[str] = (),
 ) -> None:
     """Write an answer in the form that was asked for. Each renderer is imported only when it is used.
 
-    `headline` picks what --quiet prints from the document, `rows` what the lines of CSV are: by default, one.
+    `headline` is what --quiet prints, `rows` what the lines of CSV are: by default, one. Only what is printed is made.
     Forms that have no room for `warnings` leave them to standard error.
     """
     if output.form in ("quiet", "get", "csv"):
@@ -91,7 +91,7 @@ def emit(
         case form:
             from kvcalc.render.data import raw
 
-            value = headline(document()) if form == "quiet" else pick(document(), output.key)
+            value = headline() if form == "quiet" else pick(document(), output.key)
             write(raw(value) + "\n")
 
 

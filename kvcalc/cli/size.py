@@ -62,5 +62,5 @@ def size(ctx: typer.Context, model: o.ModelOrCommand = None, *, words: SizeWords
 
         return size_report(found, explain=output.explain)
 
-    emit(output, document, report, lambda document: pick(document, "kv.bytes_total"), warnings=found.warnings)
+    emit(output, document, report, lambda: pick(document(), "kv.bytes_total"), warnings=found.warnings)
     raise typer.Exit(ExitCode.NO if found.fit is not None and found.fit.fits is False else ExitCode.OK)

@@ -100,7 +100,7 @@ def tradeoff(model: o.ModelArgument, *, words: TradeoffWords) -> None:
     def report() -> "Report":
         return tradeoff_report(found, output.units)
 
-    emit(output, document, report, lambda found: pick(found, "flops.generation.ratio"), warnings=found.warnings)
+    emit(output, document, report, lambda: pick(document(), "flops.generation.ratio"), warnings=found.warnings)
 
 
 def _parameters(text: str | None) -> int | None:

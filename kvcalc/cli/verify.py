@@ -49,7 +49,7 @@ def verify(model: o.ModelArgument, *, words: VerifyWords) -> None:
         output,
         lambda: running.document(found),
         lambda: running.report(found),
-        headline=lambda document: pick(document, "verdict"),
+        headline=lambda: pick(running.document(found), "verdict"),
         rows=lambda document: document["rows"],
         warnings=found.warnings,
     )

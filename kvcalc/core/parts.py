@@ -6,6 +6,7 @@ rounding does not explain stands as `rest`, in every layer alike.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple, assert_never
 
 from kvcalc.core.model import (
@@ -70,6 +71,7 @@ class Composition(NamedTuple):
         return sum(part.parameters for parts in (self.before, *self.layers, self.behind) for part in parts)
 
 
+@lru_cache(16)  # every split of a model asks for it
 def composition(model: Model) -> Composition | None:
     """The parts of a model; spread evenly where its widths are not known; None without a number of parameters too."""
     counted = _counted(model) if model.dimensions is not None else None

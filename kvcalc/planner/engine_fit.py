@@ -124,7 +124,7 @@ class EngineBackend:
         self.of_free, self.context_parallel = engine.of_free, engine.context_parallel
         self.name, self.vendors = engine.name, engine.vendors
         self._settings, self._share, self._prefix = settings, share, shared_prefix
-        self._questions, self._shares = Memo[Question](), Memo[Fraction]()
+        self._counted, self._questions, self._shares = Memo[Question](), Memo[Question](), Memo[Fraction]()
         self._replicas = Memo[EngineReplica]()
 
     def replica_memory(self, config: "ParallelConfig", card: Card) -> EngineReplica:
@@ -139,11 +139,15 @@ class EngineBackend:
         return self._questions.get(config, card, lambda: self._made(config, card))
 
     def _made(self, config: "ParallelConfig", card: Card) -> Question:
+        """Caches are counted once for all cards; what is found for one is its own."""
+        counted = self._counted.get(config, None, lambda: self._count(config))
+        return counted._replace(card=card if card.name else None, found={})
+
+    def _count(self, config: "ParallelConfig") -> Question:
         precision = config.precision
         request = precision.request._replace(batch=1, layout=config.layout)
         settings = {**self._settings, "packed": precision.packed} if precision.packed else self._settings
-        placed = place(request.model, config.layout)
-        return Question(request, placed, self.version, settings, card=card if card.name else None).counted()
+        return Question(request, place(request.model, config.layout), self.version, settings).counted()
 
     def lacking(self, card: Card, what: Stored, name: str) -> str | None:
         return lacking(self.engine, self.version, card, what, name)

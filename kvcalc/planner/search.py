@@ -125,8 +125,11 @@ class Search:
         fixed = question.dp or (most if candidate.fixed else None)
         if fixed is not None and (fixed > most or (candidate.fixed and fixed * config.ranks != candidate.fixed)):
             return None
-        most, free = fixed or most, self.free(card, config)
-        if free <= 0 or most < 1:
+        most = fixed or most
+        if most < 1 or self.free(card, config, overhead=0) <= 0:  # the weights alone, which need no lines to be made
+            return None
+        free = self.free(card, config)
+        if free <= 0:
             return None
         if question.lengths is None:
             needed = self.backend.replica_memory(config, card).least(question.users, question.context, free, most)
