@@ -13,6 +13,8 @@ from kvcalc.cli.main import run
 
 from .examples import load_profile
 
+Check = Callable[..., tuple[int, Any]]
+
 load_profile()
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,3 +67,17 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]
         return lines[0].removeprefix("kvcalc: error: "), lines[1] if len(lines) > 1 else ""
 
     return refused
+
+
+@pytest.fixture
+def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
+    """Exit status and document of a check of a text; no document where it is refused."""
+
+    def check(text: str, *options: str) -> tuple[int, Any]:
+        log = tmp_path / "engine.log"
+        log.write_text(text)
+        status = run(["check", str(log), "--json", *options])
+        out = capsys.readouterr().out
+        return status, json.loads(out) if out else None
+
+    return check

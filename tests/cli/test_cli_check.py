@@ -1,7 +1,6 @@
 """`kvcalc check LOG`: a start-up log against the prediction, number by number."""
 
 import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,20 +12,6 @@ from kvcalc.cli.main import run
 LOG = Path(__file__).parents[1] / "logs" / "vllm-llama3.3-70b.log"
 START = LOG.read_text()
 Check = Callable[..., tuple[int, Any]]
-
-
-@pytest.fixture
-def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
-    """Exit status and document of a check of a text."""
-
-    def check(text: str, *options: str) -> tuple[int, Any]:
-        log = tmp_path / "engine.log"
-        log.write_text(text)
-        status = run(["check", str(log), "--json", *options])
-        out = capsys.readouterr().out
-        return status, json.loads(out) if out else None
-
-    return check
 
 
 def verdicts(document: Any) -> dict[str, str]:

@@ -2,21 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 import kvcalc
-from kvcalc.cli.main import run
 
-
-class Result(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Result]
+from .conftest import Call
 
 QUESTION = ["llama3-70b", "--batch", "8", "--vram", "80GB", "--tp", "8"]
 
@@ -76,17 +68,6 @@ VALUES: dict[str, Any] = {
     "warnings": [],
 }
 TEXTS = ["kvcalc_version", "model.source", "textbook.formula"]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run a command line in this process."""
-
-    def call(*argv: str) -> Result:
-        status = run(list(argv))
-        return Result(status, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture

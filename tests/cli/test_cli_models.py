@@ -5,38 +5,17 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 import kvcalc
-from kvcalc.cli.main import run
 
 from ..tiny_preset import tiny
-
-
-class Result(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Result]
+from .conftest import Call
 
 TINY = "name: Tiny 1\ndtype: bf16\nheads: 4\nkv_heads: 2\nhead_dim: 64\nlayers: 2 full\n"  # 1,024 bytes a token
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run a command line in this process."""
-
-    def call(*argv: str) -> Result:
-        status = run(list(argv))
-        return Result(status, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture

@@ -5,39 +5,18 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from kvcalc.cli.main import run
-
-
-class Result(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Result]
+from .conftest import Call
 
 # 2 layers x 2 KV heads x (64 + 64) elements x 2 bytes = 1,024 bytes a token
 TINY = "name: Tiny 1\ndtype: bf16\nheads: 4\nkv_heads: 2\nhead_dim: 64\nlayers: 2 full\n"
 
 ONE_SEQUENCE = "1342177280\n"  # llama3-70b: 80 layers x 8 KV heads x (128 + 128) x 2 bytes x 4,096 tokens
 EIGHT_SEQUENCES = "10737418240\n"
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run a command line in this process."""
-
-    def call(*argv: str) -> Result:
-        status = run(list(argv))
-        return Result(status, *capsys.readouterr())
-
-    return call
 
 
 def numbers(text: str) -> set[int]:

@@ -8,24 +8,14 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 import kvcalc
-from kvcalc.cli.main import run
 from kvcalc.library import loader
 
-
-class Result(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Call = Callable[..., Result]
+from .conftest import Call, Result
 
 
 def process(*argv: str, **environment: str) -> Result:
@@ -39,17 +29,6 @@ def process(*argv: str, **environment: str) -> Result:
         env=os.environ | environment,
     )
     return Result(done.returncode, done.stdout, done.stderr)
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run a command line in this process."""
-
-    def call(*argv: str) -> Result:
-        status = run(list(argv))
-        return Result(status, *capsys.readouterr())
-
-    return call
 
 
 LOG = str(Path(__file__).parents[1] / "logs" / "vllm-llama3.3-70b.log")
