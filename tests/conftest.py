@@ -28,7 +28,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 @pytest.fixture(autouse=True)
 def only_bundled_presets(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Point the places of a user's own presets and models at nothing, and stay off the network."""
+    """Point the places of a user's own presets and models at nothing, and stay off the network.
+
+    Output is buffered, as it is for people: what is left in a buffer at the end meets a full disk late.
+    """
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     monkeypatch.delenv("KVCALC_PRESETS", raising=False)
     monkeypatch.delenv("KVCALC_GPUS", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-configuration"))

@@ -24,7 +24,9 @@ _LONGEST_LINE = 2000  # of an error; two paths of the greatest length that is sh
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"kvcalc {__version__}")
+        from kvcalc.cli.shell import write
+
+        write(f"kvcalc {__version__}\n")
         raise typer.Exit
 
 
