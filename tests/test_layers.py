@@ -13,6 +13,7 @@ ORDER = (
     ("errors", "version"),
     ("core",),
     ("perf",),
+    ("traffic",),
     ("preset",),
     ("sources",),
     ("library",),
@@ -44,7 +45,7 @@ READERS = (
 BELOW_READERS = ("errors", "core.units", "commands.budget", "commands.variables")
 
 # What computes and what reads text has no files, no terminal and no formats: these import none of IMPURE.
-PURE_PACKAGES = ("errors", "version", "core", "perf", "engines", "grid", "planner")
+PURE_PACKAGES = ("errors", "version", "core", "perf", "traffic", "engines", "grid", "planner")
 PURE_MODULES = (
     *READERS,
     "commands.manifests",
