@@ -21,6 +21,14 @@ _MOST_TEXT, _MOST_NAMES = 2000, 100  # of --gpu
 _MOST_LISTED = 8
 _ROUNDED = 0.02  # what a driver prints of a card's memory and what was read of it may differ by that much
 
+# `8xh100`, `h100:8`, `m4-pro:24GB`; for h100x8 see _behind.
+_ASKED = re.compile(
+    r"(?:(?P<before>[0-9]{1,6})\s*[x*]\s*)?(?P<name>[a-z0-9][\w .+()-]{0,80}?)"
+    r"(?:\s*[:*]\s*(?P<behind>[0-9]{1,6}))?(?:\s*:\s*(?P<memory>[0-9]{1,4}\s*[gt]i?b))?",
+    re.ASCII | re.IGNORECASE,
+)
+_BEHIND = re.compile(r"(.+?)\s*x\s*([0-9]{1,6})", re.ASCII | re.IGNORECASE)
+
 # What makers' tools print around the name: "NVIDIA H100 80GB HBM3", "Tesla T4", "NVIDIA RTX 6000 Ada Generation".
 _AROUND = {
     "nvidia", "geforce", "tesla", "quadro", "amd", "instinct", "radeon", "intel", "apple", "google", "aws", "gpu",
@@ -35,6 +43,7 @@ class _Named(NamedTuple):
     accelerator: Accelerator
     machine: Machine | None = None
     mib: int | None = None  # what this machine's own tool prints
+    unified_gb: int | None = None  # of a computer whose memory comes in several sizes
 
     def facts(self) -> Accelerator:
         """The card as it is there: on that machine, with the total that its driver prints."""
@@ -43,7 +52,7 @@ class _Named(NamedTuple):
             facts = facts._replace(machine=self.machine.gpus, **self.machine.but)
         if self.mib not in (None, facts.driver_mib):  # ECC, or another driver: what was read of the runtime is not its
             facts = facts._replace(driver_mib=self.mib, runtime_gib=None)
-        return facts
+        return facts if self.unified_gb is None else facts.with_unified(self.unified_gb)
 
 
 def catalogue(file: str | None = None) -> dict[str, Accelerator]:
@@ -114,23 +123,41 @@ def find_machine(name: str) -> Machine | None:
 
 
 def _named(text: str, known: dict[str, Accelerator], what: str) -> _Named:
-    match = re.fullmatch(r"(?:([0-9]{1,6})\s*[x*]\s*)?([A-Za-z0-9][\w .+()-]{0,80})", text, re.ASCII)
-    if match is None:
-        raise KvcalcError(f"{what}: expected a GPU such as h100 or 8xh100, got {shown(text)}")
-    name, count = match[2], parse_integer(match[1], what, _MOST) if match[1] else None
+    match = _ASKED.fullmatch(text)
+    if match is None or (match["before"] and match["behind"]):
+        raise KvcalcError(f"{what}: expected a GPU such as h100, 8xh100 or h100:8, got {shown(text)}")
+    name, digits = match["name"], match["before"] or match["behind"]
     exact = _exact(name, known)
     machine = None if exact is not None else find_machine(name)
-    if machine is None and match[1] and not (exact or _family(name, known)) and _family(text, known):
-        name, count = text, None  # 7900xtx is no 7,900 of something
+    if machine is None and not (exact or _family(name, known)):
+        if match["before"] and _family(text, known):
+            name, digits = text, None  # 7900xtx is no 7,900 of something
+        elif not digits and (behind := _BEHIND.fullmatch(name)):
+            exact = _exact(behind[1], known)
+            if exact or _family(behind[1], known):
+                name, digits = behind[1], behind[2]  # h100x8
+    count = parse_integer(digits, what, _MOST) if digits else None
     if machine is None:
-        return _Named(count, exact or _accelerator(name, known, what))
+        return _sized(_Named(count, exact or _accelerator(name, known, what)), match["memory"], what)
     if not machine.gpus:
         note = machine.note[:1].lower() + machine.note[1:]
         raise KvcalcError(f"{what}: {machine.name} has {note}, not a whole card", "--vram SIZE takes its memory")
     gpus = machine.gpus * (count or 1)
     if gpus > _MOST:
         raise KvcalcError(f"{what}: expected at most {_MOST:,} GPUs, got {gpus:,}")
-    return _Named(gpus, known[machine.card], machine)
+    return _sized(_Named(gpus, known[machine.card], machine), match["memory"], what)
+
+
+def _sized(named: _Named, memory: str | None, what: str) -> _Named:
+    """The card with the memory that was asked for, where it is sold with several sizes of it."""
+    if memory is None:
+        return named
+    one = named.accelerator
+    if one.usable is None or one.vendor != "Apple":
+        raise KvcalcError(f"{what}: {one.id} has one size of memory, got {shown(memory)}", "--vram SIZE takes another")
+    number, terabytes = re.match("[0-9]+", memory), "t" in memory.lower()  # 24GB on the box are 24 GiB
+    assert number is not None
+    return named._replace(unified_gb=parse_integer(number[0], what) * (1024 if terabytes else 1))
 
 
 def _exact(name: str, known: dict[str, Accelerator]) -> Accelerator | None:

@@ -70,6 +70,15 @@ class Accelerator(NamedTuple):
         # No card whose totals were read has less than this.
         return self.marketing_gb * 10**9 - RESERVE, "nominal-less-reserve"
 
+    def with_unified(self, gib: int) -> "Accelerator":
+        """The same computer with another size of unified memory.
+
+        The GPU's share is what macOS names as recommendedMaxWorkingSetSize in public logs of llama.cpp: 5,461 MiB of 8,
+        10,923 of 16, 16,384 of 24 and 21,845 of 32 GiB (2/3); 27,648 of 36, 49,152 of 64, 73,728 of 96 GiB (3/4).
+        """
+        share = (2, 3) if gib < 36 else (3, 4)
+        return self._replace(id=f"{self.id}:{gib}GB", label=f"{self.label}, {gib} GB", marketing_gb=gib, usable=share)
+
     def card(self) -> Card:
         """What the rest of kvcalc reckons with."""
         memory, source = self.used()

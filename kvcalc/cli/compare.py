@@ -72,4 +72,6 @@ def compare(
 
     draw(words.svg, words.html, chart, lambda: report("page"), output)
     head = compare_document(answers, warnings)
-    raise typer.Exit(emit_rows(output, head, KEYS, lambda: rows(all_of), report))
+    axes = dict.fromkeys(axis for each in answers for axis in each.grid.varied)
+    varied = ["model", *axes] if len(answers) > 1 else [*axes]
+    raise typer.Exit(emit_rows(output, head, KEYS, lambda: rows(all_of), report, varied))

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterable
 
+from typer import Context
+
 from kvcalc.core import dtypes
 
 __all__ = [
     "FORMATS", "Complete", "complete_engines", "complete_formats", "complete_gpu_names", "complete_gpus",
-    "complete_kv_dtypes", "complete_models", "complete_weights", "of_words", "with_list",
+    "complete_keys", "complete_kv_dtypes", "complete_models", "complete_weights", "of_words", "with_list",
 ]  # fmt: skip
 
 FORMATS = ("table", "plain", "json", "csv", "markdown")
@@ -47,6 +49,15 @@ def complete_gpu_names(incomplete: str) -> list[str]:
     from kvcalc.cards.names import names
 
     return [name for name in names() if name.lower().startswith(incomplete.lower())]
+
+
+def complete_keys(ctx: Context, incomplete: str) -> list[str]:
+    """Paths of the JSON that the verb answers with."""
+    from kvcalc.views.schema import DOCUMENTS, paths_of
+
+    documents = DOCUMENTS.get(ctx.info_name or "", ())
+    known = dict.fromkeys(path for document in documents for path in paths_of(document))
+    return [path for path in known if path.startswith(incomplete)]
 
 
 def complete_formats(incomplete: str) -> list[str]:

@@ -9,6 +9,7 @@ from kvcalc.cli.completion import (
     complete_engines,
     complete_formats,
     complete_gpus,
+    complete_keys,
     complete_kv_dtypes,
     complete_models,
     complete_weights,
@@ -87,13 +88,15 @@ BlockSize = Annotated[_Text, option("--block-size", metavar="N", panel=_ENGINE,
 Format = Annotated[_Text, option("--format", "-f", metavar="|".join(FORMATS), panel=_OUTPUT, complete=complete_formats,
     help="Default: table on a terminal, plain (tab-separated) elsewhere.")]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Short for --format json.", rich_help_panel=_OUTPUT)]
-Get = Annotated[_Text, option("--get", metavar="KEY", panel=_OUTPUT,
-    help="One value of the JSON, by its dotted path, such as model.name.")]  # fmt: skip
+Get = Annotated[list[str] | None, option("--get", metavar="KEY", panel=_OUTPUT, complete=complete_keys,
+    help="A value of the JSON by its path: model.name, options.*.gpu. Several: a line each.")]  # fmt: skip
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="The headline alone, raw: a number or names.", rich_help_panel=_OUTPUT)
 ]
 Units = Annotated[_Text, option("--units", metavar="iec|si", panel=_OUTPUT,
     help="GiB (2^30) or GB (10^9) in text. Default: iec.")]  # fmt: skip
+NoConfig = Annotated[bool, typer.Option("--no-config", rich_help_panel=_OUTPUT,
+    help="Leave out the defaults of your own config.yaml.")]  # fmt: skip
 Explain = Annotated[bool, typer.Option("--explain", rich_help_panel=_OUTPUT,
     help="Each term of the sum, with its rule, numbers and source.")]  # fmt: skip
 
@@ -164,6 +167,7 @@ class OutputWords(Words):
     get: Get = None
     quiet: Quiet = False
     units: Units = None
+    no_config: NoConfig = False
 
 
 class ExplainWords(OutputWords):

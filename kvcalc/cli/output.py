@@ -11,18 +11,19 @@ __all__ = ["Output", "output_of"]
 
 
 class Output(NamedTuple):
-    """How the answer is wanted: `form` is one of FORMATS, `get` or `quiet`."""
+    """How the answer is wanted: `form` is one of FORMATS, `get` or `quiet`; `keys` are those of `get`."""
 
     form: str
-    key: str
+    keys: tuple[str, ...]
     units: Units
     explain: bool
+    taken: str = ""  # from the user's own defaults
 
 
 def output_of(words: OutputWords, *, terminal: bool, formats: tuple[str, ...] = FORMATS) -> Output:
     """How to answer. Options that ask for two outputs at once contradict each other."""
     explain = isinstance(words, ExplainWords) and words.explain
-    wanted = {"--quiet": words.quiet, "--get": words.get is not None, "--json": words.json_}
+    wanted = {"--quiet": words.quiet, "--get": bool(words.get), "--json": words.json_}
     form = (words.format_ or "").lower()
     wanted["--format"] = words.format_ is not None and not (words.json_ and form == "json")
     if wanted["--get"]:  # one value of the JSON: that it is JSON may be said beside it
@@ -43,7 +44,7 @@ def output_of(words: OutputWords, *, terminal: bool, formats: tuple[str, ...] = 
         raise KvcalcError(f"--units: expected iec or si, got {shown(units)}")
     if explain and form in ("quiet", "get", "csv"):
         raise KvcalcError(f"--explain: contradicts {asked[0] if asked else '--format csv'}, which has no room for it")
-    return Output(form, words.get or "", "si" if units == "si" else "iec", explain)
+    return Output(form, tuple(words.get or ()), "si" if units == "si" else "iec", explain, words.taken)
 
 
 def _meant(word: str, among: tuple[str, ...]) -> str | None:

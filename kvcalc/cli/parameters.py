@@ -8,6 +8,10 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from kvcalc.cli.configuration import take
+from kvcalc.cli.group import BEHIND_DASHES
+from kvcalc.errors import KvcalcError
+
 __all__ = ["Words", "option", "verb"]
 
 
@@ -15,11 +19,12 @@ class Words:
     """Options as they were typed: each annotated attribute is one, and its value the default.
 
     A verb's class inherits from those of the options that it shares. An attribute that is declared again has another
-    help or completion, and its old place in the list.
+    help or completion, and its old place in the list. `taken` says what the user's own defaults have filled in.
     """
 
     def __init__(self, **typed: Any) -> None:
         self.__dict__.update(typed)
+        self.taken = ""
 
     @classmethod
     def declared(cls) -> dict[str, tuple[Any, Any]]:
@@ -69,7 +74,15 @@ def verb(app: typer.Typer, *examples: str) -> Callable[[Callable[..., None]], Ca
 
         def command(**given: Any) -> None:
             words = kind(**{name: given.pop(name) for name in options})
-            function(**given, words=words)
+            meta = given["ctx"].meta if "ctx" in given else {}
+            taken = take(vars(words), commanded=BEHIND_DASHES in meta)
+            if taken is None:
+                return function(**given, words=words)
+            words.taken = taken.note()
+            try:
+                function(**given, words=words)
+            except KvcalcError as error:
+                raise KvcalcError(error.message, "; ".join(filter(None, (error.hint, words.taken)))) from None
 
         command.__name__, command.__doc__ = function.__name__, function.__doc__
         command.__annotations__ = {each.name: each.annotation for each in listed}

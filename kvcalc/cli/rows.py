@@ -31,10 +31,11 @@ def emit_rows(
     keys: Sequence[str],
     rows: Callable[[], Rows],
     report: "Callable[[], Report]",
+    varied: Sequence[str],
 ) -> ExitCode:
     """Write the answer; `head` is its document without the rows. The status: whether any row fits, if that was asked.
 
-    The headline of --quiet is the size of each row, a line each.
+    The headline of --quiet is a line for each row: its size, behind the values of what is `varied`.
     """
     fits, seen, warnings = keys.index("fits"), set(), head["warnings"]
 
@@ -44,10 +45,13 @@ def emit_rows(
             yield row
 
     if output.form in STREAMED:
+        if output.taken:
+            warnings = [*_listed(warnings), output.taken]
+            head = {**head, "warnings": warnings}
         if output.form != "json" and isinstance(warnings, list):
             for warning in warnings:
                 print(f"kvcalc: warning: {escape(str(warning))}", file=sys.stderr)
-        for text in _pieces(output.form, head, keys, noted()):
+        for text in _pieces(output.form, head, keys, noted(), varied):
             if not write(text):
                 return ExitCode.OK
     else:
@@ -66,7 +70,9 @@ def _listed(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _pieces(form: str, head: Mapping[str, object], keys: Sequence[str], rows: Rows) -> Iterator[str]:
+def _pieces(
+    form: str, head: Mapping[str, object], keys: Sequence[str], rows: Rows, varied: Sequence[str]
+) -> Iterator[str]:
     from kvcalc.render.data import csv_lines, json_lines, raw
 
     if form == "csv":
@@ -74,9 +80,12 @@ def _pieces(form: str, head: Mapping[str, object], keys: Sequence[str], rows: Ro
     elif form == "json":
         yield from json_lines(head, keys, rows)
     else:
-        size, rest = keys.index("bytes_total"), iter(rows)
+        size, rest, named = keys.index("bytes_total"), iter(rows), [(name, keys.index(name)) for name in varied]
         while some := list(islice(rest, 2000)):
-            yield "".join(f"{raw(row[size])}\n" for row in some)
+            yield "".join(
+                "".join(f"{name}={escape(raw(row[at]))}\t" for name, at in named) + f"{raw(row[size])}\n"
+                for row in some
+            )
 
 
 def watched(cells: Iterator[Item], total: int) -> Iterator[Item]:

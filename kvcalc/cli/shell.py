@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kvcalc.cli.options import AssumeDenseWords
 from kvcalc.cli.output import Output
@@ -11,7 +11,7 @@ from kvcalc.cli.streams import drop_output
 from kvcalc.errors import KvcalcError, escape, shown, shown_path
 from kvcalc.preset.yaml_file import MOST_FILE_BYTES
 from kvcalc.queries.source import Source
-from kvcalc.views.document import pick
+from kvcalc.views.document import picked
 
 if TYPE_CHECKING:
     from kvcalc.views.report import Report
@@ -57,6 +57,9 @@ def emit(
     `headline` is what --quiet prints, `rows` what the lines of CSV are: by default, one. Only what is printed is made.
     Forms that have no room for `warnings` leave them to standard error.
     """
+    if output.taken:
+        document, report = _with_warning(document, output.taken), _with_note(report, output.taken)
+        warnings = (*warnings, output.taken)
     if output.form in ("quiet", "get", "csv"):
         for warning in warnings:
             print(f"kvcalc: warning: {escape(warning)}", file=sys.stderr)
@@ -91,8 +94,25 @@ def emit(
         case form:
             from kvcalc.render.data import raw
 
-            value = headline() if form == "quiet" else pick(document(), output.key)
-            write(raw(value) + "\n")
+            values_of = [headline()] if form == "quiet" else picked(document(), output.keys)
+            write("".join(f"{raw(value)}\n" for value in values_of))
+
+
+def _with_warning(document: Callable[[], Document], taken: str) -> Callable[[], Document]:
+    def warned() -> Document:
+        values: Any = {**document()}
+        values["warnings"] = [*values.get("warnings", ()), taken]
+        return values  # type: ignore[no-any-return]  # the same keys
+
+    return warned
+
+
+def _with_note(report: Callable[[], "Report"], taken: str) -> Callable[[], "Report"]:
+    def noted() -> "Report":
+        made = report()
+        return made._replace(notes=[*made.notes, taken])
+
+    return noted
 
 
 def write(text: str) -> bool:
@@ -161,6 +181,7 @@ def save(path: str, text: str, option: str) -> None:
         except BaseException:
             os.unlink(draft)
             raise
+        print(f"written: {shown_path(path)}", file=sys.stderr)
     except OSError as error:
         raise KvcalcError(f"{option}: {shown_path(path)}: {error.strerror}") from None
     except ValueError:  # a null byte

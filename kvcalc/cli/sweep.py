@@ -58,4 +58,4 @@ def sweep(ctx: typer.Context, model: o.ModelArgument, *, words: GridWords) -> No
 
     draw(words.svg, words.html, chart, lambda: report("page"), output)
     head = sweep_document(found)
-    raise typer.Exit(emit_rows(output, head, KEYS, lambda: rows(found.model, cells or to_come()), report))
+    raise typer.Exit(emit_rows(output, head, KEYS, lambda: rows(found.model, cells or to_come()), report, grid.varied))

@@ -12,6 +12,11 @@ from kvcalc.errors import KvcalcError, nearest, shown
 __all__ = ["all_engines", "engine_called", "log_forms", "name_and_version"]
 
 
+# What people type for an engine: the names of its packages, images and programs.
+_ALIASES = {"trtllm": "tensorrt_llm", "trt_llm": "tensorrt_llm", "tensorrtllm": "tensorrt_llm", "llamacpp": "llama_cpp",
+            "hf": "transformers", "mlx_lm": "mlx"}  # fmt: skip
+
+
 def all_engines() -> list[Engine]:
     """Every engine, by name."""
     return [_load(name) for name in _packages()]
@@ -56,7 +61,8 @@ def _packages() -> list[str]:
 
 
 def _package_of(name: str) -> str:
-    return re.sub(r"[-.]", "_", name.strip().lower())
+    package = re.sub(r"[-.]", "_", name.strip().lower())
+    return _ALIASES.get(package, package)
 
 
 def _load(package: str) -> Engine:

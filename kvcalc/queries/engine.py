@@ -89,7 +89,8 @@ def ask_engine(
     from kvcalc.engines.question import Question
 
     engine = started.engine
-    stated = engine.options_of(started.program, started.read._replace(memory=_server_memory(split, memory)), model)
+    started = started._replace(read=started.read._replace(memory=_server_memory(split, memory)))
+    stated = _with_length(engine.options_of(started.program, started.read, model), started, workload, model)
     if stated.draft is not None:
         model = replace(model, draft=_draft(source, stated.draft).layers)
         stated = stated._replace(settings={**stated.settings, "drafted": True})
@@ -117,6 +118,21 @@ def ask_engine(
     stored = engine.stored(started.program, started.read, model)
     warnings = (*behind_it, *started.warnings, *stated.warnings)
     return size, EngineQuestion(engine, question, stated, stored, at_most, warnings)
+
+
+def _with_length(stated: "EngineOptions", started: "Launch", workload: Workload, model: Model) -> "EngineOptions":
+    """A length in front of a command that states none is what its flag would say: the answer is that of both."""
+    length = workload.context
+    if length is None or stated.options.get("context") != "max" or "context" in started.read.values:
+        return stated
+    if length != "max":
+        read = started.read._replace(values={**started.read.values, "context": length})
+        stated = started.engine.options_of(started.program, read, model)
+        flag = next(flag.names[0] for flag in started.engine.flags.flags if flag.key == "context")
+        own = "the model's limit" + ("" if model.max_context is None else f" of {model.max_context:,} tokens")
+        lacks = f"sized as with {flag} {length}, which the command lacks: as it stands it has {own}"
+        stated = stated._replace(warnings=(*stated.warnings, lacks))
+    return stated._replace(options={name: value for name, value in stated.options.items() if name != "context"})
 
 
 def _draft(source: Source, name: str) -> Model:

@@ -1,17 +1,35 @@
 """The answer as a tree of plain values, key by key as `views.types` has it: --get picks from it, CSV flattens it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from kvcalc.core.sizing import Textbook
 from kvcalc.errors import KvcalcError, nearest, shown
 
-__all__ = ["flat", "pick"]
+__all__ = ["flat", "pick", "picked"]
 
 # Keys of a plan's option that --get knows although there may be none.
 _OF_A_PLAN = (
     "gpu", "gpus", "tp", "pp", "dp", "dcp", "kv_dtype", "weights_dtype", "users", "max_batch", "max_context",
     "capacity_tokens", "kv_budget_bytes_per_gpu", "headroom", "binding", "command", "price_per_hour", "engine_flags",
 )  # fmt: skip
+
+
+def picked(document: Mapping[str, object], paths: Iterable[str]) -> list[object]:
+    """The values at some paths, in their order; where a path has a *, those of each entry of that list.
+
+    Raises KvcalcError for a path that is not there.
+    """
+    return [value for path in paths for value in _each(document, path)]
+
+
+def _each(document: Mapping[str, object], path: str) -> list[object]:
+    before, star, _ = f".{path}.".partition(".*.")
+    if not star:
+        return [pick(document, path)]
+    among = pick(document, before[1:])
+    if not isinstance(among, list):
+        raise KvcalcError(f"--get: {shown(path)} asks for each entry of {shown(before[1:])}, which is no list")
+    return [value for i in range(len(among)) for value in _each(document, f"{before[1:]}.{i}{path[len(before) + 1 :]}")]
 
 
 def pick(document: Mapping[str, object], path: str) -> object:

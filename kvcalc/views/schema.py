@@ -1,5 +1,6 @@
 """The JSON Schema (draft 2020-12) of each verb's document, written from the types of `views.types`."""
 
+from collections.abc import Iterator
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -16,7 +17,7 @@ from kvcalc.views.types.plan import PlanDocument
 from kvcalc.views.types.size import OPEN, SizeDocument
 from kvcalc.views.types.tradeoff import TradeoffDocument
 
-__all__ = ["DOCUMENTS", "Schema", "schema_of"]
+__all__ = ["DOCUMENTS", "Schema", "paths_of", "schema_of"]
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -45,6 +46,17 @@ def schema_of(verb: str, *documents: type) -> Schema:
         **whole,
         "$defs": dict(sorted(parts.items())),
     }
+
+
+def paths_of(kind: Any) -> Iterator[str]:
+    """The dotted path of each value of a document's type, with * for any entry of a list."""
+    for key, of in get_type_hints(kind).items():
+        yield key
+        for each in get_args(of) if get_origin(of) in (Union, UnionType) else (of,):
+            listed = get_origin(each) is list
+            part = get_args(each)[0] if listed else each
+            if is_typeddict(part):
+                yield from (f"{key}.*.{path}" if listed else f"{key}.{path}" for path in paths_of(part))
 
 
 def _value(kind: Any, parts: dict[str, Schema]) -> Schema:

@@ -40,6 +40,14 @@ CARDS = len(json.loads((ROOT / "presets" / "gpus.json").read_text(encoding="utf-
         ("2 x b200", 2, "b200-sxm", int(178.35 * 2**30)),
         ("a100-80gb", None, "a100-80gb-sxm", int(79.15 * 2**30)),
         ("rtx3090", None, "rtx-3090", 24_576 * 2**20 - int(0.6 * 2**30)),
+        ("h100:8", 8, "h100-sxm", int(79.18 * 2**30)),
+        ("h100x8", 8, "h100-sxm", int(79.18 * 2**30)),
+        ("8*h100", 8, "h100-sxm", int(79.18 * 2**30)),
+        ("rtx4090x2", 2, "rtx-4090", int(23.64 * 2**30)),
+        # recommendedMaxWorkingSetSize in logs of llama.cpp: 17,179.87 MB of 24 GiB, 28,991.03 of 36, 51,539.61 of 64.
+        ("m4-pro:24GB", None, "apple-m4-pro:24GB", 17_179_869_184),
+        ("m3-pro:36GB", None, "apple-m3-pro:36GB", 28_991_029_248),
+        ("m4-max:64gb", None, "apple-m4-max:64GB", 51_539_607_552),
     ],
 )
 def test_a_card_has_many_spellings(text: str, count: int | None, name: str, memory: int) -> None:
@@ -184,7 +192,9 @@ def test_cards_in_slots_have_no_fast_link() -> None:
         ("all", f"--gpu: expected one card, got {CARDS}"),
         (",", "--gpu: expected GPUs such as h100, 8xh100 or h100,l40s, got ','"),
         ("65536xp5.48xlarge", "--gpu: expected at most 65,536 GPUs, got 524,288"),
-        ("h\u202e100", "--gpu: expected a GPU such as h100 or 8xh100, got 'h\\u202e100'"),
+        ("h\u202e100", "--gpu: expected a GPU such as h100, 8xh100 or h100:8, got 'h\\u202e100'"),
+        ("8xh100:2", "--gpu: expected a GPU such as h100, 8xh100 or h100:8, got '8xh100:2'"),
+        ("h100:40GB", "--gpu: h100-sxm has one size of memory, got '40GB'"),
     ],
 )
 def test_what_is_no_one_card_is_refused(text: str, message: str) -> None:

@@ -87,7 +87,8 @@ def test_bars_against_the_largest(call: Call, monkeypatch: pytest.MonkeyPatch) -
 
 def test_warnings_name_their_model(call: Call) -> None:
     """What is said of one of several models says of which."""
-    status, _, err = call("llama3-70b", "qwen3-8b", "-c", "32k", "-q")
+    status, out, err = call("llama3-70b", "qwen3-8b", "-c", "32k", "-q")
+    assert [line.rpartition("\t")[0] for line in out.splitlines()] == ["model=Llama 3 70B", "model=Qwen3 8B"]
     assert (status, err) == (0, "kvcalc: warning: Llama 3 70B: 32,768 tokens are above the model's limit of 8,192\n")
 
 

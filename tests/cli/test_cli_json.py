@@ -153,6 +153,13 @@ def test_fit_is_null_without_a_budget(document: Callable[..., Any]) -> None:
     assert document("llama3-70b")["fit"] is None
 
 
+def test_get_prints_a_line_for_each_key_and_each_entry(call: Call) -> None:
+    """Several keys in the order in which they are asked for, and a * for each entry of a list."""
+    assert call("llama3-8b", "--get", "kv.bytes_total", "--get", "kv.layers.0.kind").out == "536870912\nfull\n"
+    assert call("gemma3-27b", "--get", "kv.layers.*.kind").out == "sliding\nfull\n"
+    assert call("llama3-8b", "--get", "kv.*.kind").err.startswith("kvcalc: error: --get: 'kv.*.kind' asks for each")
+
+
 def test_get_keeps_the_exit_status_of_the_answer(call: Call) -> None:
     """A value picked from an answer that says no still exits 1."""
     assert call("llama3-70b", "--vram", "80GB", "--get", "fit.max_batch") == (1, "0\n", "")

@@ -172,9 +172,14 @@ def test_the_document(call: Call) -> None:
 
 
 def test_quiet_and_get(call: Call) -> None:
-    """--quiet is the size of each row, a line each; --get picks from the document."""
-    assert call("llama3-70b", "-c", "4k,8k", "-q")[:2] == (0, "1342177280\n2684354560\n")
-    assert call("llama3-70b", "-c", "4k,8k", "--tp", "3,1", "-q")[1] == "null\nnull\n1342177280\n2684354560\n"
+    """--quiet is the size of each row behind what varies, a line each; --get picks from the document."""
+    assert call("llama3-70b", "-q")[:2] == (0, "1342177280\n")
+    assert call("llama3-70b", "-c", "4k,8k", "-q")[:2] == (0, "context=4096\t1342177280\ncontext=8192\t2684354560\n")
+    lines = call("llama3-70b", "-c", "4k,8k", "--tp", "3,1", "-q")[1].splitlines()
+    assert lines == [
+        "tp=3\tcontext=4096\tnull", "tp=3\tcontext=8192\tnull",
+        "tp=1\tcontext=4096\t1342177280", "tp=1\tcontext=8192\t2684354560",
+    ]  # fmt: skip
     assert call("llama3-70b", "-c", "4k,8k", "--get", "rows.1.bytes_total")[:2] == (0, "2684354560\n")
 
 
@@ -251,7 +256,10 @@ def test_files_are_written_beside_the_answer(call: Call, tmp_path: Path) -> None
     """--svg and --html change nothing of what is printed; the chart has a mark for each cell and the budget's line."""
     argv = ("llama3-70b", "-c", "1k..8k:x2", "-b", "1,2,4", "--kv-memory", "5GiB", "-f", "csv")
     files = tmp_path / "a.svg", tmp_path / "a.html"
-    assert call(*argv) == call(*argv, "--svg", str(files[0]), "--html", str(files[1]))
+    drawn = call(*argv, "--svg", str(files[0]), "--html", str(files[1]))
+    bare = call(*argv)
+    assert drawn[:2] == bare[:2]
+    assert drawn[2] == "".join(f"written: {file}\n" for file in files) + bare[2]
     tree = ET.fromstring(files[0].read_text(encoding="utf-8"))
     classes = [element.get("class", "").split() for element in tree.iter()]
     assert sum("mark" in names for names in classes) == 12

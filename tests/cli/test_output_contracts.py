@@ -386,6 +386,8 @@ def completed(words: str) -> list[str]:
         ("kvcalc llama3-7", ["llama3-70b"], ["llama3-8b", "models"]),
         ("kvcalc size gpt", ["gpt2", "gpt2-xl"], ["llama3-70b"]),
         ("kvcalc models gpt", ["gpt2", "gpt2-xl"], ["llama3-70b"]),
+        ("kvcalc llama3-70b --get fit.max_", ["fit.max_batch", "fit.max_context"], ["fit.fits"]),
+        ("kvcalc plan llama3-70b --get options.*.ma", ["options.*.max_batch"], ["options.max_batch"]),
         ("kvcalc --co", ["--context"], ["--batch"]),
         ("kvcalc llama3-70b --kv-", ["--kv-dtype", "--kv-heads", "--kv-memory"], ["--vram"]),
         ("kvcalc llama3-70b --kv-dtype ", ["auto", "fp8", "bf16", "q8_0", "nvfp4"], ["mxfp4"]),

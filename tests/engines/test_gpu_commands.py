@@ -346,3 +346,30 @@ def test_a_bound_of_bytes_is_the_memory_of_the_cache(
     budget = ("--vram", "80GB", "--overhead", "0") if memory == "0" else ()
     # without a bound: 0.9 of what 16.06 GB of weights leave of 80 GB, 439,041 tokens, of which 13,720 blocks are whole
     assert answer(capsys, "engine.num_blocks", *budget, *words) == (2_560 if warned else 13_720)
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [
+        (f"vllm serve {LLAMA}", "--max-model-len"),
+        (f"sglang serve {LLAMA}", "--context-length"),
+        (f"trtllm-serve {LLAMA}", "--max_seq_len"),
+    ],
+)
+def test_a_length_in_front_of_a_command_that_states_none(
+    command: str, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer is that of the command with its own flag for the length, and a warning names the flag."""
+    front, behind = ("--gpu", "h100", "-c", "8k", "--json"), ("--gpu", "h100", "--json")
+    assert run([*front, "--", *command.split()]) == 0
+    asked = json.loads(capsys.readouterr().out)
+    assert run([*behind, "--", *command.split(), flag, "8192"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [asked[key] for key in ("request", "kv", "fit", "engine")] == [
+        told[key] for key in ("request", "kv", "fit", "engine")
+    ]
+    assert [w for w in asked["warnings"] if w not in told["warnings"]] == [
+        f"sized as with {flag} 8192, which the command lacks: as it stands it has the model's limit of 131,072 tokens"
+    ]
+    assert run([*front, "--", *command.split(), flag, "4096"]) == 2
+    assert capsys.readouterr().err.startswith("kvcalc: error: --context: the engine's own flags behind -- say it too")
