@@ -1,5 +1,9 @@
-"""The README's console blocks are run as they stand, on a terminal of 80 columns, and compared with what they show."""
+"""The console blocks of README and docs are run as they stand, on a terminal of 80 columns, and compared with what
+they show; what docs/ says of options and keys is what the code has.
+"""
 
+import doctest
+import importlib.util
 import os
 import pty
 import re
@@ -7,23 +11,26 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kvcalc.cli.main import run
 from kvcalc.launch.registry import all_engines
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def commands() -> list[tuple[str, str]]:
-    """Each `$ command` of the README with the lines that it prints."""
+def commands() -> list[Any]:
+    """Each `$ command` of README and docs with the lines that it prints."""
     found = []
-    for block in BLOCKS:
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, output = part.partition("\n")
-            found.append((command, output))
+    for page in PAGES:
+        for block in re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+                command, _, output = part.partition("\n")
+                found.append(pytest.param(command, output, id=f"{page.name}: {command}"))
     return found
 
 
@@ -66,28 +73,62 @@ def on_terminal(command: str, environment: dict[str, str]) -> str:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the README's commands are typed into bash")
-@pytest.mark.parametrize(("command", "shown"), commands(), ids=[command for command, _ in commands()])
+@pytest.mark.parametrize(("command", "shown"), commands())
 def test_console_block(command: str, shown: str, environment: dict[str, str]) -> None:
-    """A command of the README prints on a terminal what the README shows."""
+    """A command prints on a terminal what the page shows."""
     assert on_terminal(command, environment) == shown
 
 
 def test_there_are_console_blocks() -> None:
     """The README shows the worked example, so an empty list would mean that the pattern above is wrong."""
-    assert "kvcalc llama3-70b --batch 8" in [command for command, _ in commands()]
+    assert "kvcalc llama3-70b --batch 8" in [each.values[0] for each in commands()]
 
 
 def test_setup_is_what_ci_runs() -> None:
-    """The set-up and test commands of the README are those of .ci/run, which proves them on a fresh environment."""
+    """The README's first block has two commands, of which .ci/run runs each as it stands, in a fresh copy."""
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    blocks = "".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL)).splitlines()
-    assert [line for line in blocks if line not in script] == []
-    assert len(blocks) == 3  # two set up, one tests
+    block = README.split("```sh\n", 1)[1].split("```", 1)[0].splitlines()
+    assert [line.rpartition(" && ")[2] for line in block] == [
+        ".venv/bin/kvcalc llama3-70b --batch 8", ".venv/bin/python -m pytest",
+    ]  # fmt: skip
+    assert "sed -n '/^```sh$/,/^```$/p' README.md" in script
+
+
+def test_the_readme_is_short() -> None:
+    """What does not fit into 200 lines is a page of docs/."""
+    assert len(README.splitlines()) <= 200
+
+
+def test_the_reference_is_what_the_code_has() -> None:
+    """Every option and every key of the JSON stands in docs/ with its meaning: `python docs/reference.py` writes them."""
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    reference = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(reference)
+    for name, page in reference.PAGES.items():
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == page(), f"python docs/reference.py writes {name}"
+
+
+def test_the_python_page_is_true() -> None:
+    """Its examples are run."""
+    failed, tried = doctest.testfile(str(ROOT / "docs" / "python.md"), module_relative=False)
+    assert (failed, tried > 5) == (0, True)
+
+
+def test_the_picture_is_what_the_tool_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """docs/kv-cache.svg is the chart of `kvcalc compare`."""
+    drawn = tmp_path / "kv-cache.svg"
+    models = ("llama3.3-70b", "qwen3-32b", "gpt-oss-120b", "deepseek-v3", "gemma3-27b")
+    assert run(["compare", *models, "--context", "32k", "--svg", str(drawn), "-q"]) == 0
+    capsys.readouterr()
+    assert drawn.read_text(encoding="utf-8") == (ROOT / "docs" / "kv-cache.svg").read_text(encoding="utf-8")
 
 
 def test_every_engine_is_in_the_table() -> None:
-    """An engine that the tool finds is one that the README tells of, with the newest version whose rules are known."""
+    """An engine that the tool finds is one that its page tells of, with the newest version whose rules are known."""
+    page = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8")
     for engine in all_engines():
-        row = next(line for line in README.splitlines() if line.startswith(f"| `{engine.name}` |"))
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{engine.name}` |"))
         newest = engine.versions[-1].name.lstrip("b").split(".")[:2]
         assert ".".join(newest) in row

@@ -21,7 +21,7 @@ _STYLE = """
 .kv .axis{font-weight:600}.kv text.about{fill:#57606a}
 .kv .ground{fill:#fff}.kv .grid{stroke:#d9dde2;stroke-width:1}.kv .base{stroke:#6a737d;stroke-width:1.2}
 .kv .line{fill:none;stroke-width:2.2;stroke-linejoin:round}.kv .lead{stroke:#8a929b;stroke-width:.8;fill:none}
-.kv .halo{stroke:#fff;stroke-width:4;stroke-linejoin:round;paint-order:stroke}
+.kv .halo{stroke:#fff;stroke-width:4;stroke-linejoin:round}
 .kv .limit{stroke:#b00020;stroke-width:2.4;stroke-dasharray:14 5}.kv text.limits{fill:#b00020;font-weight:600}
 .kv .solid{stroke-dasharray:none}
 .kv .over{fill-opacity:.35;stroke-dasharray:5 3}.kv .bar{stroke-width:1.4}.kv .none{font-style:italic}
@@ -76,10 +76,14 @@ def apart(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
     return heights
 
 
-def text_at(x: float, y: float, text: str, style: str = "", anchor: str = "start") -> str:
+def text_at(x: float, y: float, text: str, style: str = "", anchor: str = "start", *, clear: bool = False) -> str:
+    """A text; one that must stay `clear` of what it lies on has its own outline in the colour of the ground under it,
+    as an element of its own: not every program knows `paint-order`.
+    """
     named = f' class="{style}"' if style else ""
-    placed = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    return f'<text{named} x="{px(x)}" y="{px(y)}"{placed}>{safe(text)}</text>'
+    placed = f' x="{px(x)}" y="{px(y)}"' + ("" if anchor == "start" else f' text-anchor="{anchor}"')
+    under = f'<text class="halo" aria-hidden="true"{placed}>{safe(text)}</text>' if clear else ""
+    return f"{under}<text{named}{placed}>{safe(text)}</text>"
 
 
 def rule(style: str, x1: float, y1: float, x2: float, y2: float) -> str:

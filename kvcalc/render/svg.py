@@ -34,6 +34,7 @@ _WIDTH, _HEIGHT = 960, 540
 _TOP, _BOTTOM, _LEFT = 104, 62, 20
 _ABOUT = 125  # letters of a line below the title
 _LETTER = 7.3  # the mean width of a letter of 13 px, a little more than sans-serif fonts have
+_BOLD = 8.2  # of bold ones
 _BAR = 30
 
 
@@ -161,12 +162,12 @@ def _limit_names(chart: Lines, frame: _Frame, units: Units) -> Iterator[str]:
     for limit in chart.limits:
         axis = chart.x if limit.upright else chart.y
         name = f"{limit.label} {amount(limit.at, axis.unit, units)}"
-        wide = _LETTER * len(name)
+        wide = _BOLD * len(name)
         own = frame.x(limit.at) if limit.upright else None
         taken = inked + [place for place in uprights if place[0] != own]
         free = [corner for corner in _beside(limit, wide, frame) if not _covers(corner, wide, taken)]
         if free:
-            yield text_at(*free[0], name, "limits halo")
+            yield text_at(*free[0], name, "limits", clear=True)
             inked += [(free[0][0] + step, free[0][1] - 5) for step in range(0, int(wide), 6)]
             continue
         above -= wide + 44
@@ -251,4 +252,4 @@ def _bar(bar: Bar, middle: float, text: str, frame: _Frame) -> Iterator[str]:
         mark = 0 if bar.limit is None else frame.x(bar.limit)
         if behind - 4 < mark < behind + _LETTER * len(text):  # the limit would stand in the text
             behind = mark + 7
-        yield text_at(behind, middle + 4.5, text, "halo")
+        yield text_at(behind, middle + 4.5, text, clear=True)
