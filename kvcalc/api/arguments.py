@@ -267,7 +267,9 @@ def form_of(kv_dtype: object, k_dtype: object, v_dtype: object, kv_heads: object
     )
 
 
-def split_of(tp: object, pp: object, dp: object, dcp: object, gpus: object = None) -> Split:
+def split_of(
+    tp: object, pp: object, dp: object, dcp: object, gpus: object = None, ep: object = None, dp_attention: object = None
+) -> Split:
     """The split over GPUs."""
     return Split(
         optional(gpus_of, tp, "tp"),
@@ -275,6 +277,8 @@ def split_of(tp: object, pp: object, dp: object, dcp: object, gpus: object = Non
         optional(gpus_of, dp, "dp"),
         optional(gpus_of, dcp, "dcp"),
         optional(gpus_of, gpus, "gpus"),
+        optional(gpus_of, ep, "ep"),
+        optional(switch_of, dp_attention, "dp_attention") or None,
     )
 
 

@@ -51,6 +51,8 @@ class GridOptions(TypedDict, total=False):
     pp: int | None
     dp: int | None
     dcp: int | None
+    ep: int | None
+    dp_attention: bool | None
     gpus: int | None
 
 
@@ -72,7 +74,7 @@ def grid_of(flags: object, **options: Unpack[GridOptions]) -> GridQuestion:
         ),
         encoder_tokens=optional(tokens_of, said("encoder_tokens"), "encoder_tokens"),
         form=form_of(None, said("k_dtype"), said("v_dtype"), said("kv_heads")),
-        split=split_of(None, said("pp"), said("dp"), said("dcp"), said("gpus")),
+        split=split_of(None, said("pp"), said("dp"), said("dcp"), said("gpus"), said("ep"), said("dp_attention")),
         memory=memory_of(said("vram"), None, said("kv_memory"), said("utilization"), None, said("overhead")),
         words=optional(flags_of, flags, "flags"),
     )

@@ -28,6 +28,7 @@ from kvcalc.api.results import (
     SweepResult,
 )
 from kvcalc.core.model import Model
+from kvcalc.core.sharding import Layout
 from kvcalc.core.sizing import Size
 from kvcalc.errors import KvcalcError
 from kvcalc.library import loader
@@ -96,6 +97,8 @@ def size(
     pp: int | None = None,
     dp: int | None = None,
     dcp: int | None = None,
+    ep: int | None = None,
+    dp_attention: bool | None = None,
     gpus: int | None = None,
     vram: int | str | None = None,
     gpu: str | None = None,
@@ -119,7 +122,7 @@ def size(
             source_of(model),
             workload_of(context, batch, encoder_tokens),
             form_of(kv_dtype, k_dtype, v_dtype, kv_heads),
-            split_of(tp, pp, dp, dcp, gpus),
+            split_of(tp, pp, dp, dcp, gpus, ep, dp_attention),
             memory_of(vram, card_of(gpu, gpu_file), kv_memory, utilization, weights, overhead),
             EngineChoice(
                 optional(text_of, engine, "engine"),
@@ -173,8 +176,16 @@ def _question_of(size: Size) -> sizes.SizeQuestion:
             None if auto_v else request.widths.v.name,
             request.kv_heads,
         ),
-        Split() if layout.gpus == 1 else Split(layout.tp, layout.pp, layout.dp, layout.dcp),
+        _split_again(layout),
     )
+
+
+def _split_again(layout: Layout) -> Split:
+    """The split that was asked for, so that a card that is named alone may still say how many there are."""
+    if layout.gpus == 1:
+        return Split()
+    found = Split(layout.tp, layout.pp, layout.dp, layout.dcp)
+    return found if layout.ep == layout.sharing == 1 else found._replace(ep=layout.ep, dp_attention=layout.sharing > 1)
 
 
 def sweep(

@@ -192,7 +192,7 @@ def parallel_configs(precision: Precision, replica_layouts: Sequence[ReplicaLayo
         tp, pp = each.layout.tp, each.layout.pp
         if (tp, pp) not in ranks:
             facts = precision.request.facts
-            ranks[tp, pp] = fullest_rank(facts, precision.weights, precision.whole, tp=tp, pp=pp)
+            ranks[tp, pp] = fullest_rank(facts, precision.weights, precision.whole, Layout(tp, pp))
     configs = [ParallelConfig(each, precision, ranks[each.layout.tp, each.layout.pp]) for each in replica_layouts]
     whole = {}
     for config in configs:

@@ -106,6 +106,7 @@ def _start(answer: PlanAnswer, row: PlanRow) -> Start:
         row.fit.memory.utilization if stated else None,
         row.card if row.card.name else None,
         None if answer.engine is None else answer.engine.started.version.name,
+        answer.model.dimensions is not None and bool(answer.model.dimensions.experts),
     )
 
 
@@ -118,7 +119,8 @@ def command(answer: PlanAnswer, row: PlanRow) -> str | None:
     used = "" if memory.utilization is None else f"{memory.utilization.part / memory.utilization.of:.12g}"
     gpu = ["--gpu", row.card.name] if row.card.name else ["--vram", f"{row.card.memory}B"]
     words = ["kvcalc", source.text, "-c", str(row.request.context), "-b", str(row.request.batch), *gpu]
-    words += [word for name, size in layout._asdict().items() if size > 1 for word in (f"--{name}", str(size))]
+    words += [word for name, size in layout.sizes.items() for word in (f"--{name}", str(size))]
+    words += ["--dp-attention"] * (layout.sharing > 1)
     precision = row.config.precision
     words += ["--kv-dtype", precision.kv] if precision.kv != "auto" else []
     if precision.weights != "auto":

@@ -48,7 +48,7 @@ def plan_report(answer: PlanAnswer) -> Report:
 
 def split_words(row: PlanRow) -> str:
     """How a model is spread: `tp 4 x dp 2`."""
-    sizes = [f"{name} {size}" for name, size in row.layout._asdict().items() if size > 1]
+    sizes = [f"{name} {size}" for name, size in row.layout.sizes.items()]
     return " x ".join(sizes) or "one GPU"
 
 
