@@ -92,6 +92,7 @@ class Engine(NamedTuple):
         block: The setting that says how many tokens a block has; None where no block size can be chosen.
         start: Writes the words of a start command. Raises KvcalcError for what the engine cannot do.
         replicates: Whether one command starts all dp replicas; else there is one for each.
+        limit: The setting of the most sequences, where what is beside weights and cache grows with it.
         divided: Roles of matrices that replicas of attention divide between them as they do the experts.
         devices: What lies where, with so many bytes of weights in all on so many devices, where an engine can leave a
             part to the host. The host comes last.
@@ -125,6 +126,7 @@ class Engine(NamedTuple):
     block: str | None = None
     start: Callable[[Start], tuple[str, ...]] | None = None
     replicates: Callable[[Start], bool] = apart
+    limit: str | None = None
     divided: tuple[Role, ...] = ()
     devices: Callable[[Question, int, int], tuple[Device, ...]] | None = None
     grows: bool = False

@@ -91,15 +91,12 @@ def _joined(written: "Written") -> str | None:
 def _start(answer: PlanAnswer, row: PlanRow) -> Start:
     """What is to be started for a row."""
     precision, wanted = row.config.precision, answer.proposal.search.question
-    sequences = row.request.sequences_per_replica
-    if wanted.rate is not None and row.max_sequences is not None:  # as many as come together at times, not on average
-        sequences = row.max_sequences // row.layout.dp
     # What an engine takes by itself may depend on the rest of its command.
     stated = answer.engine is not None or answer.question.utilization is not None
     return Start(
         answer.model.ids[0] if answer.model.ids else answer.question.source.text,
         wanted.allowed,
-        sequences,
+        row.sequences,
         row.layout,
         precision.packed or (None if precision.kv == "auto" else precision.kv),
         None if isinstance(precision.weights, int | str) else precision.weights.name,

@@ -150,8 +150,8 @@ def test_read_back(engine: str, data: st.DataObject, capsys: pytest.CaptureFixtu
     gpus = ["--gpu", f"{start.layout.gpus}xh100", "--json"]
     front = [MODELS[model]] if engine == "llama.cpp" else []
     words = list(written.words)
-    if engine == "vllm":  # fewer sequences need less beside the cache, and no option of ours says how many at most
-        at = words.index("--max-num-seqs")
+    if (limit := {"vllm": "--max-num-seqs", "tensorrt-llm": "--max_batch_size"}.get(engine)) is not None:
+        at = words.index(limit)  # fewer sequences need less beside the cache, which no option of ours says
         del words[at : at + 2]
         front += ["--batch", str(start.sequences * start.layout.dp)]
     command = _asked([*front, *gpus, "--", *words], capsys)

@@ -76,8 +76,9 @@ def _assumed(question: Question, pool: Pool) -> tuple[str, ...]:
     facts = [f"pages of {many(pool.page, 'token')}"]
     card = question.card
     facts.append("kernels of an H100 assumed: --gpu names another card" if card is None else f"kernels of {card.label}")
-    groups, ranks = integer(question.settings.get("attention_groups")), question.request.layout.tp
-    if groups:
+    layout = question.request.layout
+    groups, ranks = integer(question.settings.get("attention_groups")) or layout.sharing, layout.tp
+    if groups > 1:
         facts.append(f"attention in {groups} groups of {many(ranks, 'GPU')}, each with a pool of its own")
     if any(cell.state for cell in pool.cells):
         facts.append(f"{many(pool.slots, 'slot')} of states for each running request")

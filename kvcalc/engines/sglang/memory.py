@@ -36,7 +36,7 @@ def utilization(question: Question, vram: int) -> Fraction:
     It leaves room for activations of a chunk of prefill, for the graphs of decode and of prefill, and for ranks.
     """
     layout, total = question.request.layout, vram / 2**20
-    groups = integer(question.settings.get("attention_groups")) or 1
+    groups = integer(question.settings.get("attention_groups")) or layout.sharing
     if groups != layout.sharing:
         raise KvcalcError("--attn-dp-size: how much of the weights each GPU holds is not known", "give --kv-memory")
     ranks = layout.tp * groups

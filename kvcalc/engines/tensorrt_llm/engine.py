@@ -181,6 +181,7 @@ ENGINE = Engine(
     vendors=("NVIDIA",),
     memory=memory,
     of_free=True,
+    limit="max_batch_size",
     one_format=True,
     block="tokens_per_block",
     start=start,

@@ -57,7 +57,7 @@ _OPTIONS = ("context", "tp", "pp", "ep", "kv_dtype")
 def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     """Options of ours under their names, the rest as its own settings. The model's limit is the default length."""
     values = {**read.values, **_cache_settings(read.values.get("cache"))}
-    utilization, sequences = values.pop("utilization", None), values.pop("max_batch_size", None)
+    utilization, sequences = values.pop("utilization", None), values.get("max_batch_size")
     memory = values.pop("kv_memory", None)
     for key, name in (("drafts", "speculative_config"), ("sparse", "sparse_attention_config")):
         if values.pop(key, None):

@@ -113,6 +113,7 @@ ENGINE = Engine(
     block="block_size",
     start=start,
     replicates=replicates,
+    limit="max_num_seqs",
     own_pool=own_pool,
     least=kernels.least,
 )
