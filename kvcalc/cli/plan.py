@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kvcalc.views.report import Report
     from kvcalc.views.types.plan import PlanDocument
 
-__all__ = ["app"]
+__all__ = ["TargetWords", "app", "targets_of"]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -189,7 +189,7 @@ def _question(model: str, words: PlanWords) -> "DeploymentQuestion":
         across_machines=words.across_machines,
         overhead=size_of(words.overhead, "--overhead", None, zero=True),
         overheads={name: size_of(text, f"--{name}", 0, zero=True) for name, text in parts.items() if text is not None},
-        targets=_targets(words),
+        targets=targets_of(words),
         prefix_hit=_share(words.prefix_hit),
         every_count=_every_count(words.count),
         prices=_prices(words),
@@ -224,7 +224,7 @@ def _sort(text: str | None) -> "Order":
             raise KvcalcError(f"--sort: expected rank, price, tpot or rate, got {shown(text)}")
 
 
-def _targets(words: TargetWords) -> "Targets | None":
+def targets_of(words: TargetWords) -> "Targets | None":
     from kvcalc.core.durations import parse_duration, parse_percentile
     from kvcalc.perf.latency import Targets
 
