@@ -1,17 +1,16 @@
 """Several replicas behind a router, and what their requests met."""
 
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from math import isnan
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from kvcalc.serving.replica import Replica, Times
 from kvcalc.serving.rules import Scheduler
 from kvcalc.serving.steps import StepClock
-from kvcalc.traffic.levels import Levels, percentiles
+from kvcalc.serving.tally import together
+from kvcalc.traffic.levels import Levels
 from kvcalc.traffic.trace import Trace
-
-if TYPE_CHECKING:
-    from array import array
 
 __all__ = ["Router", "Served", "Spread", "serve"]
 
@@ -95,64 +94,37 @@ def _router(trace: Trace, fleet: Sequence[Replica], router: Router) -> Callable[
 
 
 def _summed(trace: Trace, fleet: Sequence[Replica], times: Times, clock: StepClock, *, overloaded: bool) -> Served:
-    done = [i for i in range(len(trace)) if not isnan(times.done[i])]
+    done = array("q", (i for i, end in enumerate(times.done) if not isnan(end)))
     front = clock.front_end
     arrivals, outputs = trace.arrivals, trace.outputs
-    ttft = [times.first[i] - arrivals[i] + front for i in done]
-    e2e = [times.done[i] - arrivals[i] + front for i in done]
-    queue = [times.begun[i] - arrivals[i] for i in done]
-    tpot = [(times.done[i] - times.first[i]) / (outputs[i] - 1) for i in done if outputs[i] > 1]
-    ends = [times.done[i] for i in done]
     return Served(
         times,
-        ttft=_spread(ttft),
-        tpot=_spread(tpot),
-        e2e=_spread(e2e),
-        queue=_spread(queue),
-        tokens=_level([one.stretches for one in fleet]),
-        sequences=_crowd([one.crowds for one in fleet]),
+        ttft=_spread(times.first[i] - arrivals[i] + front for i in done),
+        tpot=_spread((times.done[i] - times.first[i]) / (outputs[i] - 1) for i in done if outputs[i] > 1),
+        e2e=_spread(times.done[i] - arrivals[i] + front for i in done),
+        queue=_spread(times.begun[i] - arrivals[i] for i in done),
+        tokens=together([one.held for one in fleet]),
+        sequences=together([one.crowd for one in fleet]),
         preemptions=sum(times.taken_off),
         preempted=sum(count > 0 for count in times.taken_off),
         refused=sum(one.refused for one in fleet),
-        seconds=max(ends) - arrivals[0] if ends else 0.0,
+        seconds=max(times.done[i] for i in done) - arrivals[0] if done else 0.0,
         output_tokens=sum(outputs[i] for i in done),
         found_tokens=sum(times.found),
         overloaded=overloaded,
     )
 
 
-def _spread(values: Sequence[float]) -> Spread:
+def _spread(values: Iterable[float]) -> Spread:
     """The mean and the percentiles, linear between two values as numpy's default is."""
-    if not values:
+    ordered = sorted(values)
+    if not ordered:
         return Spread(*[float("nan")] * 5)
-    ordered, last = sorted(values), len(values) - 1
+    last = len(ordered) - 1
     found = []
     for share in _QUANTILES:
         at = share / 100 * last
         low = int(at)
         high = min(low + 1, last)
         found.append(ordered[low] + (at - low) * (ordered[high] - ordered[low]))
-    return Spread(sum(values) / len(values), *found)
-
-
-def _level(each: "Sequence[array[float]]") -> Levels:
-    """The pools of all replicas as one level: the mean of a replica, and its percentiles over all of them."""
-    stretches = [
-        (part[i], part[i + 1], part[i + 2]) if part[i] <= part[i + 1] else (part[i + 1], part[i], part[i + 2])
-        for part in each
-        for i in range(0, len(part), 3)
-    ]
-    return _of(stretches)
-
-
-def _crowd(each: "Sequence[array[float]]") -> Levels:
-    return _of([(part[i], part[i], part[i + 1]) for part in each for i in range(0, len(part), 2)])
-
-
-def _of(stretches: Sequence[tuple[float, float, float]]) -> Levels:
-    seconds = sum(part[2] for part in stretches)
-    if not seconds:
-        return Levels(0, 0, 0, 0, 0, 0, 0)
-    mean = sum((low + high) / 2 * part for low, high, part in stretches) / seconds
-    p50, p95, p99 = percentiles(stretches, (50.0, 95.0, 99.0))
-    return Levels(mean, p50, p95, p99, max(part[1] for part in stretches), 0.0, seconds)
+    return Spread(sum(ordered) / len(ordered), *found)

@@ -14,6 +14,7 @@ from math import ceil
 from kvcalc.serving.pool import Pool
 from kvcalc.serving.rules import Scheduler
 from kvcalc.serving.steps import StepClock
+from kvcalc.serving.tally import Tally
 from kvcalc.traffic.trace import Trace
 
 __all__ = ["Replica", "Times"]
@@ -63,8 +64,7 @@ class Replica:
         self._phases = [0] * rules.block
         self._step, self._count, self._attending, self._serial = 0, 0, 0.0, 0
         self.tokens = 0  # of all requests that are active
-        self.stretches: array[float] = array("d")  # low, high, seconds of the pool's tokens
-        self.crowds: array[float] = array("d")  # sequences and seconds
+        self.held, self.crowd = Tally(rules.block * rules.blocks), Tally(rules.limits.sequences)
         self.refused = 0
         self._short = False  # a request was taken off, so that this step admits none
 
@@ -201,8 +201,9 @@ class Replica:
         held = self.tokens - self._unit * self.pool.shared
         more = steps * self._count + taken
         self.tokens += more
-        self.stretches.extend((held, held + more, seconds))
-        self.crowds.extend((self._count + len(self._prefilling), seconds))
+        self.held.add(held, held + more, seconds)
+        crowd = self._count + len(self._prefilling)
+        self.crowd.add(crowd, crowd, seconds)
         self.now += seconds
         self._short = False
 

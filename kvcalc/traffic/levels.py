@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-__all__ = ["Event", "Levels", "levels", "percentiles"]
+__all__ = ["Event", "Levels", "levels", "percentiles", "reached"]
 
 SHARES = (50.0, 95.0, 99.0)
 
@@ -80,6 +80,11 @@ def percentiles(stretches: Sequence[tuple[float, float, float]], shares: Sequenc
             bends.append((low, seconds, 0.0))
         else:
             bends += [(low, 0.0, seconds / (high - low)), (high, 0.0, -seconds / (high - low))]
+    return reached(bends, total, shares)
+
+
+def reached(bends: list[tuple[float, float, float]], total: float, shares: Sequence[float]) -> list[float]:
+    """The same of bends: at a value so many seconds at once, and so many more for each unit above it, of a total."""
     bends.sort()
     found: list[float] = []
     passed = rate = 0.0
