@@ -20,6 +20,7 @@ from kvcalc.api.arguments import (
     split_of,
     switch_of,
     text_of,
+    words_of,
 )
 from kvcalc.api.plans import length_of, seconds_of, targets_of
 from kvcalc.api.results import Result
@@ -96,6 +97,7 @@ def simulate(
     replicas: int | Literal["auto"] = 1,
     router: Literal["round-robin", "least-loaded", "prefix"] = "round-robin",
     prefix_cache: bool = False,
+    tier: str | list[str] | None = None,
     capacity: int | str | list[int | str] | None = None,
     ttft: str | float | None = None,
     tpot: str | float | None = None,
@@ -107,6 +109,7 @@ def simulate(
     """
     from kvcalc.queries.simulate import answer
     from kvcalc.queries.simulation import OpenLoop, SimulateQuestion
+    from kvcalc.queries.tiers import tiers_of
 
     with in_python():
         blocks = optional(count_of, block_size, "block_size")
@@ -128,6 +131,7 @@ def simulate(
                     replicas="auto" if replicas == "auto" else gpus_of(replicas, "replicas"),
                     router=choice_of(router, "router", "round-robin", "least-loaded", "prefix"),
                     prefix_cache=switch_of(prefix_cache, "prefix_cache"),
+                    tiers=() if tier is None else tiers_of(words_of(tier, "tier"), "tier"),
                     capacities=_capacities(capacity),
                     targets=targets_of(ttft, tpot, e2e, percentile),
                 )

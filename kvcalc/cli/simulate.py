@@ -67,6 +67,8 @@ class FleetWords(Words):
         help="The most tokens in a step.")] = None  # fmt: skip
     prefix_cache: Annotated[bool, typer.Option("--prefix-cache", rich_help_panel=_FLEET,
         help="Keep blocks of prompts for later ones; the trace says which are equal.")] = False  # fmt: skip
+    tier: Annotated[list[str] | None, option("--tier", metavar="NAME=SIZE@RATE", panel=_FLEET,
+        help="Memory behind a replica's pool: cpu=200GiB@50GB/s; again for the next.")] = None  # fmt: skip
     capacity: Annotated[_Text, option("--capacity", metavar="TOKENS|SIZE,...", panel=_FLEET,
         help="Hit rates of prefix caches of these sizes: 1m,3m or 100GiB.")] = None  # fmt: skip
 
@@ -126,6 +128,7 @@ def _question(model: str, trace: str | None, words: SimulateWords) -> "SimulateQ
     from kvcalc.core.durations import parse_duration
     from kvcalc.queries.options import EngineChoice
     from kvcalc.queries.simulation import OpenLoop, SimulateQuestion
+    from kvcalc.queries.tiers import tiers_of
 
     if (words.step is None) == words.unlimited:
         missing = "--unlimited" if words.step is not None else "--step 30ms"
@@ -150,6 +153,7 @@ def _question(model: str, trace: str | None, words: SimulateWords) -> "SimulateQ
         replicas=_replicas(words.replicas),
         router=_router(words.router),
         prefix_cache=words.prefix_cache,
+        tiers=tiers_of(words.tier or (), "--tier"),
         capacities=_capacities(words),
         targets=targets_of(words),
     )

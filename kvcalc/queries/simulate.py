@@ -12,6 +12,7 @@ from kvcalc.queries.options import Workload, request_for
 from kvcalc.queries.requests import requests_of
 from kvcalc.queries.simulation import Attainment, OpenLoop, SimulateAnswer, SimulateQuestion
 from kvcalc.queries.source import load_model
+from kvcalc.queries.tiers import found_in, levels_of, worth
 from kvcalc.serving.fleet import Served, serve
 from kvcalc.serving.rules import Scheduler
 from kvcalc.serving.steps import StepClock
@@ -31,6 +32,8 @@ def answer(question: SimulateQuestion) -> SimulateAnswer:
     trace, warnings = found.trace, [*found.warnings, *_above_limit(model, found.trace)]
     if question.prefix_cache and trace.prefixes is None:
         raise KvcalcError("--prefix-cache: the requests have no prefixes", "a trace with hash_ids has them")
+    if question.tiers and (not question.prefix_cache or question.open is not None or question.memory.gpu is None):
+        raise KvcalcError("--tier: has no effect without --prefix-cache on a GPU", "add --prefix-cache and --gpu NAME")
     size = measure(_request(question, model, ceil(sum(trace.prompts) / len(trace))))
     curve = _curve(question, trace, size.bytes_per_token)
     found_so_far = SimulateAnswer(
@@ -43,8 +46,11 @@ def answer(question: SimulateQuestion) -> SimulateAnswer:
     from kvcalc.queries.deployment import deployment_of
 
     going = deployment_of(question, model, trace)
-    replicas, served = _served(question, trace, going.scheduler, going.clock)
+    levels = levels_of(question.tiers, model, trace, size.bytes_per_token)
+    replicas, served = _served(question, trace, going.scheduler._replace(tiers=levels), going.clock)
     warnings += going.warnings
+    if levels:
+        warnings += worth(served, serve(trace, replicas, question.router, going.scheduler, going.clock))
     if served.refused:
         warnings.append(f"{many(served.refused, 'request')} can never be held: longer than the pool of a replica")
     return found_so_far._replace(
@@ -52,6 +58,7 @@ def answer(question: SimulateQuestion) -> SimulateAnswer:
         size=going.size,
         scheduler=going.scheduler,
         replicas=replicas,
+        tiers=found_in(question.tiers, levels, trace, served),
         attainment=None if question.targets is None else _attained(question.targets, trace, served, going.clock),
         peak_bytes=round(served.tokens.peak * going.bytes_per_token),
         binding=_binding(served, going.scheduler),

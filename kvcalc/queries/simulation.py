@@ -7,6 +7,7 @@ from kvcalc.perf.latency import Targets
 from kvcalc.perf.workload import Length
 from kvcalc.queries.options import CacheFormat, EngineChoice, Memory, Split
 from kvcalc.queries.source import Source
+from kvcalc.queries.tiers import Tier, TierFound
 from kvcalc.serving.fleet import Router, Served
 from kvcalc.serving.rules import Scheduler
 from kvcalc.traffic.arrivals import Arrivals
@@ -80,6 +81,7 @@ class SimulateQuestion(NamedTuple):
         replicas: How many replicas, or `auto`: the fewest that meet the targets.
         router: Which replica takes a request.
         prefix_cache: Blocks of prompts stay for later ones.
+        tiers: Memory behind the pool, the nearest first, in which blocks of prompts stay; with `prefix_cache`.
         capacities: Sizes of a prefix cache for which its hit rate is asked: tokens, or memory as text.
         targets: Seconds that so many of 100 requests are promised.
     """
@@ -96,6 +98,7 @@ class SimulateQuestion(NamedTuple):
     replicas: int | Literal["auto"] = 1
     router: Router = "round-robin"
     prefix_cache: bool = False
+    tiers: tuple[Tier, ...] = ()
     capacities: tuple[int | str, ...] = ()
     targets: Targets | None = None
 
@@ -123,6 +126,7 @@ class SimulateAnswer(NamedTuple):
         size: The deployment's memory; None for the open loop.
         scheduler: The rules of a replica; None for the open loop.
         replicas: How many there are.
+        tiers: What each tier did.
         curve: Hit rates of a prefix cache at the capacities, and without end.
         attainment: Where targets are asked for.
         bytes_per_token: Of the model, for capacities in bytes.
@@ -142,6 +146,7 @@ class SimulateAnswer(NamedTuple):
     size: "SizeAnswer | None" = None
     scheduler: Scheduler | None = None
     replicas: int = 0
+    tiers: tuple[TierFound, ...] = ()
     attainment: Attainment | None = None
     peak_bytes: int = 0
     binding: str | None = None

@@ -32,7 +32,11 @@ class Spread(NamedTuple):
 
 
 class Served(NamedTuple):
-    """What a fleet did with a trace. `times` has each request, and `tokens` are those of one replica's pool."""
+    """What a fleet did with a trace. `times` has each request, and `tokens` are those of one replica's pool.
+
+    `loaded` are the trace's blocks that came from each tier, `slower` those that a tier had but that are computed again
+    since that is quicker, and `loading_seconds` those that steps of all replicas waited for tiers.
+    """
 
     times: Times
     ttft: Spread
@@ -48,6 +52,13 @@ class Served(NamedTuple):
     output_tokens: int
     found_tokens: int
     overloaded: bool
+    loaded: tuple[int, ...] = ()
+    slower: int = 0
+    loading_seconds: float = 0.0
+
+    def rate(self, count: int) -> float:
+        """So many of them a second."""
+        return count / self.seconds if self.seconds else 0.0
 
 
 def serve(
@@ -112,6 +123,9 @@ def _summed(trace: Trace, fleet: Sequence[Replica], times: Times, clock: StepClo
         output_tokens=sum(outputs[i] for i in done),
         found_tokens=sum(times.found),
         overloaded=overloaded,
+        loaded=tuple(map(sum, zip(*(one.tiers.loaded for one in fleet), strict=True))),
+        slower=sum(one.tiers.slower for one in fleet),
+        loading_seconds=sum(one.tiers.seconds for one in fleet),
     )
 
 

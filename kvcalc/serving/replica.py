@@ -15,6 +15,7 @@ from kvcalc.serving.pool import Pool
 from kvcalc.serving.rules import Scheduler
 from kvcalc.serving.steps import StepClock
 from kvcalc.serving.tally import Tally
+from kvcalc.serving.tiers import Tiers
 from kvcalc.traffic.trace import Trace
 
 __all__ = ["Replica", "Times"]
@@ -66,6 +67,8 @@ class Replica:
         self.tokens = 0  # of all requests that are active
         self.held, self.crowd = Tally(rules.block * rules.blocks), Tally(rules.limits.sequences)
         self.refused = 0
+        self.tiers = Tiers(rules.tiers)
+        self._loading = 0.0  # seconds that the next step waits for blocks of tiers
         self._short = False  # a request was taken off, so that this step admits none
 
     @property
@@ -108,7 +111,7 @@ class Replica:
             if pool.used + pool.missing(ids, own) > free:
                 break
             self.waiting.popleft()
-            found = min(self._unit * pool.leading(ids), (prompt - 1) // rules.block * rules.block)
+            found = self._found(ids, prompt)
             pool.take(ids, own)
             one = _Active(index, prompt, ids, own)
             self._active.append(one)
@@ -118,6 +121,26 @@ class Replica:
             self.tokens += found
             budget -= prompt - found
 
+    def _found(self, ids: tuple[int, ...], prompt: int) -> int:
+        """Tokens of a prompt that are not computed: in the pool, or loaded where that is quicker; never the last."""
+        most, run = (prompt - 1) // self._rules.block * self._rules.block, self.pool.leading(ids)
+        found = min(self._unit * run, most)
+        if not self._rules.tiers or not ids:
+            return found
+        slower = 0
+        for depth in range(len(self._rules.tiers), 0, -1):  # as far down as loads are quicker
+            more = self.tiers.after(ids[run:], depth)
+            count = sum(more.blocks)
+            both = min(self._unit * (run + count), most)
+            slower = max(slower, count)
+            if both > found and more.seconds < self._clock.computing(both, found):
+                self.tiers.load(more)
+                self._loading, found, slower = self._loading + more.seconds, both, slower - count
+                break
+        self.tiers.slower += slower
+        self.tiers.touch(ids)
+        return found
+
     def _ids(self, index: int) -> tuple[int, ...]:
         """The whole blocks of a prompt."""
         return () if self._blocks is None else self._blocks[index][: self._trace.prompts[index] // self._unit]
@@ -125,6 +148,7 @@ class Replica:
     def _mixed(self) -> None:
         """One step with pieces of prompts in it."""
         budget, taken, seconds = self._rules.limits.tokens - self._count, 0, self._attending
+        seconds, self._loading = seconds + self._loading, 0.0
         ready = []
         while self._prefilling and budget > 0:
             one, done, generated = self._prefilling[0]

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from kvcalc.serving.tiers import Level
+
 __all__ = ["Limits", "Scheduler"]
 
 
@@ -24,10 +26,12 @@ class Limits(NamedTuple):
 class Scheduler(NamedTuple):
     """The rules of one replica: an engine's limits, and its pool of `blocks` of `block` tokens each.
 
-    `caching`: blocks of prompts stay in the pool for later ones until their room is needed.
+    `caching`: blocks of prompts stay in the pool for later ones until their room is needed. `tiers`: where else
+    they are kept, the nearest first.
     """
 
     limits: Limits
     block: int
     blocks: int
     caching: bool = False
+    tiers: tuple[Level, ...] = ()

@@ -45,3 +45,8 @@ class StepClock:
         """Attention of a piece of a prompt that ends at so many tokens, of which the first `found` were there."""
         flops = prompt_attention(self._clock.demand.flops, float(tokens), float(found))
         return self._clock.prompt_attention(flops * (1 + HALF_SPEED / tokens))
+
+    def computing(self, tokens: int, found: int) -> float:
+        """A piece of a prompt in passes that are full with others: what a load of it must beat."""
+        clock, full = self._clock, self._clock.machine.pace.prompt_tokens
+        return (tokens - found) * self.passing(full) / full + clock.machine.pp * self.prompt(tokens, found)

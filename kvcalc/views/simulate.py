@@ -11,6 +11,7 @@ from kvcalc.traffic.levels import Levels
 from kvcalc.version import __version__
 from kvcalc.views.model import model_facts, model_values
 from kvcalc.views.report import Bytes, Cell, Count, Report, Section
+from kvcalc.views.simulate_tiers import tier_sections, tier_values
 from kvcalc.views.words import limited_by
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ def simulate_document(answer: SimulateAnswer) -> "SimulateDocument":
         "ttft_seconds": None if served is None else _times(served.ttft),
         "tpot_seconds": None if served is None else _times(served.tpot),
         "e2e_seconds": None if served is None else _times(served.e2e),
-        "requests_per_second": None if served is None else _rate(served, len(answer.trace) - served.refused),
-        "output_tokens_per_second": None if served is None else _rate(served, served.output_tokens),
+        "requests_per_second": None if served is None else served.rate(len(answer.trace) - served.refused),
+        "output_tokens_per_second": None if served is None else served.rate(served.output_tokens),
         "overloaded": None if served is None else served.overloaded,
         "binding": answer.binding,
         "attainment": None
@@ -57,6 +58,7 @@ def simulate_document(answer: SimulateAnswer) -> "SimulateDocument":
         else {"ttft": attained.ttft, "tpot": attained.tpot, "e2e": attained.e2e, "all": attained.all},
         "goodput_requests_per_second": None if attained is None else attained.goodput,
         "prefix_cache": _prefix_cache(answer),
+        "tiers": tier_values(answer),
     }
 
 
@@ -154,10 +156,6 @@ def _times(spread: Spread) -> "TimeValues":
     return {"mean": spread.mean, "p50": spread.p50, "p90": spread.p90, "p95": spread.p95, "p99": spread.p99}
 
 
-def _rate(served: Served, count: int) -> float:
-    return count / served.seconds if served.seconds else 0.0
-
-
 def _hit_rate(answer: SimulateAnswer) -> float | None:
     if answer.served is None or not answer.question.prefix_cache:
         return None
@@ -193,6 +191,7 @@ def simulate_report(answer: SimulateAnswer) -> Report:
         sections += [_met(answer.served), _served(answer, answer.served)]
     if (level := _tokens(answer)) is not None:
         sections.append(_held(answer, level))
+    sections += tier_sections(answer)
     if answer.curve:
         sections.append(_curve(answer))
     return Report(
@@ -222,8 +221,8 @@ def _met(served: Served) -> Section:
 def _served(answer: SimulateAnswer, served: Served) -> Section:
     done = len(answer.trace) - served.refused
     rows: list[tuple[Cell, ...]] = [
-        ("requests a second", f"{_rate(served, done):.3g}"),
-        ("output tokens a second", f"{_rate(served, served.output_tokens):,.0f}"),
+        ("requests a second", f"{served.rate(done):.3g}"),
+        ("output tokens a second", f"{served.rate(served.output_tokens):,.0f}"),
         ("preemptions", Count(served.preemptions)),
         ("requests that were preempted", Count(served.preempted)),
     ]
@@ -261,7 +260,7 @@ def _curve(answer: SimulateAnswer) -> Section:
     rows: list[tuple[Cell, ...]] = []
     for point in answer.curve:
         tokens = None if point.capacity is None else point.capacity * each
-        size: Cell = "" if tokens is None else Bytes(tokens * answer.bytes_per_token)
+        size = "" if tokens is None else Bytes(tokens * answer.bytes_per_token)
         rows.append((Count(tokens), size, f"{100 * point.token_hit_rate:.1f} %"))
     return Section("prefix cache", ("prefix cache, tokens", "of the model", "prompt tokens found"), rows, exact=False)
 

@@ -6,7 +6,7 @@ from kvcalc.views.types.model import Document, ModelFacts
 
 __all__ = [
     "AttainedShares", "CurvePoint", "DroppedRows", "LevelValues", "OccupancyValues", "PrefixCacheValues",
-    "SimulateDocument", "SimulateRequest", "TimeValues", "TraceFacts",
+    "SimulateDocument", "SimulateRequest", "TierValues", "TimeValues", "TraceFacts",
 ]  # fmt: skip
 
 
@@ -109,6 +109,17 @@ class PrefixCacheValues(TypedDict):
     curve: list[CurvePoint]
 
 
+class TierValues(TypedDict):
+    """Memory of one replica behind its pool, and what requests found there of all replicas."""
+
+    name: str
+    bytes: int
+    bytes_per_second: int
+    blocks: int  # of the trace, that it holds
+    loaded_blocks: int
+    token_hit_rate: float  # the share of all prompts' tokens that was loaded from it
+
+
 class AttainedShares(TypedDict):
     """Shares of requests that meet each target, null where there is none, and all of them."""
 
@@ -142,3 +153,4 @@ class SimulateDocument(Document):
     attainment: AttainedShares | None
     goodput_requests_per_second: float | None
     prefix_cache: PrefixCacheValues | None  # null where requests have no prefixes, or none was asked for
+    tiers: list[TierValues]
