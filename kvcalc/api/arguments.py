@@ -23,13 +23,14 @@ from kvcalc.core.units import (
 from kvcalc.core.weights import Weights
 from kvcalc.core.weights import parse as parse_weights
 from kvcalc.errors import KvcalcError, shown
-from kvcalc.queries.options import CacheFormat, Memory, NamedGpu, Split, Workload
+from kvcalc.queries.options import CacheFormat, Memory, NamedGpu, RunOptions, Split, Workload
 from kvcalc.queries.source import Source
 
 __all__ = [
     "bytes_of", "card_of", "cards_of", "choice_of", "context_of", "count_of", "flags_of", "form_of", "fraction_of",
-    "gpus_of", "in_python", "memory_of", "optional", "parameters_of", "path_of", "rate_of", "sequence_of", "size_of",
-    "source_of", "split_of", "switch_of", "text_of", "tokens_of", "weights_of", "words_of", "workload_of", "wrong",
+    "gpus_of", "in_python", "memory_of", "optional", "parameters_of", "path_of", "rate_of", "run_of", "sequence_of",
+    "size_of", "source_of", "split_of", "switch_of", "text_of", "tokens_of", "weights_of", "words_of", "workload_of",
+    "wrong",
 ]  # fmt: skip
 
 Read = TypeVar("Read")
@@ -275,6 +276,18 @@ def split_of(tp: object, pp: object, dp: object, dcp: object, gpus: object = Non
         optional(gpus_of, dp, "dp"),
         optional(gpus_of, dcp, "dcp"),
         optional(gpus_of, gpus, "gpus"),
+    )
+
+
+def run_of(
+    max_num_seqs: object, max_num_batched_tokens: object, enforce_eager: object, language_model_only: object
+) -> RunOptions:
+    """How an engine runs."""
+    return RunOptions(
+        optional(count_of, max_num_seqs, "max_num_seqs"),
+        optional(tokens_of, max_num_batched_tokens, "max_num_batched_tokens"),
+        optional(switch_of, enforce_eager, "enforce_eager"),
+        optional(switch_of, language_model_only, "language_model_only"),
     )
 
 

@@ -13,6 +13,7 @@ from kvcalc.api.arguments import (
     gpus_of,
     memory_of,
     optional,
+    run_of,
     sequence_of,
     split_of,
     tokens_of,
@@ -40,6 +41,10 @@ class GridOptions(TypedDict, total=False):
     v_dtype: str | None
     kv_heads: int | Literal["all"] | None
     engine: str | Sequence[str] | None
+    max_num_seqs: int | None
+    max_num_batched_tokens: int | str | None
+    enforce_eager: bool | None
+    language_model_only: bool | None
     vram: int | str | None
     gpu: str | Sequence[str] | None
     gpu_file: str | os.PathLike[str] | None
@@ -75,6 +80,12 @@ def grid_of(flags: object, **options: Unpack[GridOptions]) -> GridQuestion:
         split=split_of(None, said("pp"), said("dp"), said("dcp"), said("gpus")),
         memory=memory_of(said("vram"), None, said("kv_memory"), said("utilization"), None, said("overhead")),
         words=optional(flags_of, flags, "flags"),
+        run=run_of(
+            said("max_num_seqs"),
+            said("max_num_batched_tokens"),
+            said("enforce_eager"),
+            said("language_model_only"),
+        ),
     )
 
 

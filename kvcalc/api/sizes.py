@@ -13,6 +13,7 @@ from kvcalc.api.arguments import (
     memory_of,
     optional,
     path_of,
+    run_of,
     source_of,
     split_of,
     text_of,
@@ -106,6 +107,10 @@ def size(
     overhead: int | str | None = None,
     engine: str | None = None,
     block_size: int | None = None,
+    max_num_seqs: int | None = None,
+    max_num_batched_tokens: int | str | None = None,
+    enforce_eager: bool | None = None,
+    language_model_only: bool | None = None,
     flags: Sequence[str] | None = None,
 ) -> SizeResult:
     """The exact size of the cache of `batch` sequences of `context` tokens, in bytes; what an engine reserves for it;
@@ -125,6 +130,7 @@ def size(
                 optional(text_of, engine, "engine"),
                 optional(flags_of, flags, "flags"),
                 optional(count_of, block_size, "block_size"),
+                run_of(max_num_seqs, max_num_batched_tokens, enforce_eager, language_model_only),
             ),
         )
         return SizeResult(sizes.answer(question), question)

@@ -11,6 +11,7 @@ from kvcalc.queries.options import (
     CacheFormat,
     EngineChoice,
     Memory,
+    RunOptions,
     Split,
     Workload,
     budget_for,
@@ -63,6 +64,7 @@ class SizeAnswer(NamedTuple):
         reservation: What the engine reserves; None where none was asked.
         warnings: What the asker should know, one sentence each.
         beside: What is estimated beside weights and cache, and whose estimate it is; None where nothing is.
+        run: How the engine runs, as far as somebody said.
     """
 
     size: Size
@@ -71,6 +73,7 @@ class SizeAnswer(NamedTuple):
     reservation: "Reservation | None"
     warnings: tuple[str, ...]
     beside: "Beside | None" = None
+    run: RunOptions = RunOptions()
 
 
 def answer(question: SizeQuestion) -> SizeAnswer:
@@ -137,7 +140,7 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
         warnings.append(_AT_MOST)
     stored = posed.stored if budget is not None and budget.weights == "auto" else None
     warnings += memory_warnings(fitted and fitted.memory, stored)
-    return SizeAnswer(size, budget, fitted, reservation, tuple(warnings), estimated)
+    return SizeAnswer(size, budget, fitted, reservation, tuple(warnings), estimated, posed.run)
 
 
 def _shortened(posed: "EngineQuestion", reservation: "Reservation", fitted: "Fit") -> "EngineQuestion | None":

@@ -7,6 +7,7 @@ from kvcalc.core.kinds import kind
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared
 from kvcalc.core.request import Request
 from kvcalc.core.sizing import CacheGroup, Size
+from kvcalc.queries.options import RunOptions
 from kvcalc.queries.size import SizeAnswer
 from kvcalc.version import __version__
 from kvcalc.views.model import model_values
@@ -34,7 +35,7 @@ def size_document(answer: SizeAnswer, *, explain: bool = False) -> "SizeDocument
         "schema": "kvcalc.size/1",
         "kvcalc_version": __version__,
         "model": model_values(size.request.facts),
-        "request": _request(size.request, answer.budget, engine),
+        "request": _request(size.request, answer.budget, engine, answer.run),
         "warnings": list(answer.warnings),
         "kv": kv_values(size),
         "textbook": _textbook(size),
@@ -51,7 +52,7 @@ def size_document(answer: SizeAnswer, *, explain: bool = False) -> "SizeDocument
     return document
 
 
-def _request(request: Request, budget: "Budget | None", engine: "EngineSizes | None") -> "SizeRequest":
+def _request(request: Request, budget: "Budget | None", engine: "EngineSizes | None", run: RunOptions) -> "SizeRequest":
     layout = request.layout
     whole = budget if budget is not None and budget.kv_memory is None else None
     card = None if budget is None else budget.card
@@ -78,6 +79,10 @@ def _request(request: Request, budget: "Budget | None", engine: "EngineSizes | N
         "engine": None if engine is None else engine["name"],
         "engine_version": None if engine is None else engine["version"],
         "block_size": None if engine is None else engine.get("block_size"),
+        "max_num_seqs": run.max_num_seqs,
+        "max_num_batched_tokens": run.max_num_batched_tokens,
+        "enforce_eager": run.enforce_eager,
+        "language_model_only": run.language_model_only,
     }
 
 

@@ -114,5 +114,9 @@ ENGINE = Engine(
     start=start,
     replicates=True,
     own_pool=own_pool,
+    run_flags={
+        name: f"--{name.replace('_', '-')}"
+        for name in ("max_num_seqs", "max_num_batched_tokens", "enforce_eager", "language_model_only")
+    },
     least=kernels.least,
 )

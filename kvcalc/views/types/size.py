@@ -47,6 +47,10 @@ class SizeRequest(TypedDict):
     engine: str | None
     engine_version: str | None
     block_size: int | None  # tokens of the engine's block or page
+    max_num_seqs: int | None  # how the engine runs, as it was said
+    max_num_batched_tokens: int | None
+    enforce_eager: bool | None
+    language_model_only: bool | None
 
 
 class TextbookSize(TypedDict):
