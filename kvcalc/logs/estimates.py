@@ -11,6 +11,9 @@ from kvcalc.logs.compare import Compared
 __all__ = ["card_names", "estimated", "worst"]
 
 
+_LEFT = ("cache", "after", "pooled")
+
+
 def estimated(run: StartLog, terms: Mapping[str, Parts], memory: MemorySplit) -> tuple[Compared, ...]:
     """Each printed term with its estimate, in the order of the log; those that have none are left out."""
     found = []
@@ -26,8 +29,8 @@ def estimated(run: StartLog, terms: Mapping[str, Parts], memory: MemorySplit) ->
 
 
 def worst(compared: tuple[Compared, ...]) -> Compared | None:
-    """The term whose estimate is off most, in bytes. The memory for the cache is what all others leave, and is none."""
-    terms = [each for each in compared if each.expected.quantity != "cache"]
+    """The term whose estimate is off most, in bytes: none of those that others leave."""
+    terms = [each for each in compared if each.expected.quantity not in _LEFT]
     return max(terms, key=lambda each: abs(each.difference or 0), default=None)
 
 
