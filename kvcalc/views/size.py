@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from kvcalc.core.fitting import Fit
     from kvcalc.core.memory import Budget
     from kvcalc.core.overheads import Overhead
+    from kvcalc.queries.savings import Saving
     from kvcalc.views.types.model import CacheShape, KvSizes, LayerGroup
     from kvcalc.views.types.size import EngineSizes, FitValues, OverheadLine, SizeDocument, SizeRequest, TextbookSize
 
 __all__ = ["kv_values", "overhead_lines", "size_document"]
 
 
-def size_document(answer: SizeAnswer, *, explain: bool = False) -> "SizeDocument":
-    """The document of the default verb; `explain` adds the terms of the sum."""
+def size_document(answer: SizeAnswer, given_back: "Sequence[Saving]" = (), *, explain: bool = False) -> "SizeDocument":
+    """The document of the default verb; `explain` adds the terms of the sum, and what would give memory back."""
     size, fit, engine = answer.size, answer.fit, None
     if answer.reservation is not None:
         from kvcalc.views.engine import engine_values
@@ -49,6 +50,11 @@ def size_document(answer: SizeAnswer, *, explain: bool = False) -> "SizeDocument
             {"name": term.name, "sum": term.sum, "bytes": term.bytes, "source": term.source}
             for term in terms(size, fit)
         ]
+        document["savings"] = [
+            {"change": each.change, "bytes": each.gained, "kv_budget_bytes_per_gpu": each.budget,
+             "capacity_tokens": each.tokens}
+            for each in given_back
+        ]  # fmt: skip
     return document
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "EngineTotals",
     "FitValues",
     "OverheadLine",
+    "SavingLine",
     "SizeDocument",
     "SizeRequest",
     "SumTerm",
@@ -173,6 +174,15 @@ class EngineSizes(EngineTotals, EngineNotes):
 OPEN: dict[type, object] = {EngineSizes: int | str | bool | None, EngineLayer: int}
 
 
+class SavingLine(TypedDict):
+    """A change that would give memory back, and what each GPU would have with it."""
+
+    change: str  # an option with its value
+    bytes: int  # more for the cache
+    kv_budget_bytes_per_gpu: int
+    capacity_tokens: int | None
+
+
 class SumTerm(TypedDict):
     """One line of --explain."""
 
@@ -193,3 +203,4 @@ class SizeDocument(Document):
     fit: FitValues | None  # null without a budget
     engine: EngineSizes | None  # null without --engine
     explain: NotRequired[list[SumTerm]]
+    savings: NotRequired[list[SavingLine]]  # with --explain, of the memory of a GPU
