@@ -9,7 +9,7 @@ from kvcalc.cli.main import run
 
 
 def document(capsys: pytest.CaptureFixture[str], *argv: str) -> Any:
-    run([*argv, "--json"])
+    run(["--json", *argv])
     return json.loads(capsys.readouterr().out)
 
 

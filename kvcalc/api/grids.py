@@ -9,16 +9,13 @@ from kvcalc.api.arguments import (
     context_of,
     count_of,
     flags_of,
-    form_of,
     gpus_of,
-    memory_of,
     optional,
-    run_of,
     sequence_of,
-    split_of,
     tokens_of,
     words_of,
 )
+from kvcalc.api.parts import form_of, memory_of, run_of, split_of
 from kvcalc.errors import KvcalcError
 from kvcalc.grid.ranges import names
 from kvcalc.queries.grid_question import Axes, GridQuestion
@@ -56,6 +53,8 @@ class GridOptions(TypedDict, total=False):
     pp: int | None
     dp: int | None
     dcp: int | None
+    ep: int | None
+    dp_attention: bool | None
     gpus: int | None
 
 
@@ -77,7 +76,7 @@ def grid_of(flags: object, **options: Unpack[GridOptions]) -> GridQuestion:
         ),
         encoder_tokens=optional(tokens_of, said("encoder_tokens"), "encoder_tokens"),
         form=form_of(None, said("k_dtype"), said("v_dtype"), said("kv_heads")),
-        split=split_of(None, said("pp"), said("dp"), said("dcp"), said("gpus")),
+        split=split_of(None, said("pp"), said("dp"), said("dcp"), said("gpus"), said("ep"), said("dp_attention")),
         memory=memory_of(said("vram"), None, said("kv_memory"), said("utilization"), None, said("overhead")),
         words=optional(flags_of, flags, "flags"),
         run=run_of(

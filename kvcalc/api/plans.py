@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from kvcalc.api.arguments import (
@@ -13,7 +13,6 @@ from kvcalc.api.arguments import (
     context_of,
     count_of,
     flags_of,
-    form_of,
     fraction_of,
     gpus_of,
     in_python,
@@ -23,15 +22,14 @@ from kvcalc.api.arguments import (
     rate_of,
     size_of,
     source_of,
-    split_of,
     switch_of,
     text_of,
     tokens_of,
     weights_of,
     words_of,
-    workload_of,
     wrong,
 )
+from kvcalc.api.parts import form_of, split_of, workload_of
 from kvcalc.api.results import (
     CheckResult,
     PlanResult,
@@ -42,6 +40,7 @@ from kvcalc.errors import KvcalcError, escape
 from kvcalc.queries.source import load_model
 
 if TYPE_CHECKING:
+    from kvcalc.perf.latency import Targets
     from kvcalc.perf.workload import Length
 
 __all__ = ["check", "plan", "tradeoff"]
@@ -71,10 +70,18 @@ def plan(
     dcp: int | None = None,
     across_machines: bool = False,
     overhead: int | str | None = None,
-    sort: Literal["rank", "price"] = "rank",
+    ttft: str | float | None = None,
+    tpot: str | float | None = None,
+    e2e: str | float | None = None,
+    percentile: str | float | None = None,
+    prefix_hit: float | str = 0.0,
+    count: Literal["machine", "any"] = "machine",
+    prices: Mapping[str, float] | None = None,
+    sort: Literal["rank", "price", "tpot", "rate"] = "rank",
 ) -> PlanResult:
     """Which GPUs, how many, split how, with which cache. Lengths are tokens, a mean or "mean/95th percentile"; `rate`
-    is requests a second. Raises KvcalcError.
+    is requests a second. Targets are seconds, or text with a unit; `prices` are those of an hour of a card by its name.
+    Raises KvcalcError.
     """
     from kvcalc.queries.plan import DeploymentQuestion, answer
 
@@ -93,7 +100,7 @@ def plan(
                     kv_dtypes=_lower(kv_dtype, "kv_dtype"),
                     weights=_lower(weights, "weights"),
                     engine=optional(text_of, engine, "engine"),
-                    gpus=cards_of(gpu, gpu_file),
+                    gpus="all" if gpu == "all" else cards_of(gpu, gpu_file),
                     gpu_file=optional(path_of, gpu_file, "gpu_file"),
                     max_gpus=gpus_of(max_gpus, "max_gpus"),
                     vram=optional(size_of, vram, "vram"),
@@ -101,10 +108,56 @@ def plan(
                     split=split_of(tp, pp, dp, dcp),
                     across_machines=switch_of(across_machines, "across_machines"),
                     overhead=optional(bytes_of, overhead, "overhead"),
-                    sort=choice_of(sort, "sort", "rank", "price"),
+                    targets=_targets_of(ttft, tpot, e2e, percentile),
+                    prefix_hit=0.0 if prefix_hit == 0 else _share_of(prefix_hit, "prefix_hit"),
+                    every_count=choice_of(count, "count", "machine", "any") == "any",
+                    prices=_prices_of(prices or {}),
+                    sort=choice_of(sort, "sort", "rank", "price", "tpot", "rate"),
                 )
             )
         )
+
+
+def _targets_of(ttft: object, tpot: object, e2e: object, percentile: object) -> "Targets | None":
+    from kvcalc.core.durations import parse_percentile
+    from kvcalc.perf.latency import Targets
+
+    given = {"ttft": ttft, "tpot": tpot, "e2e": e2e}
+    seconds = {name: _seconds_of(value, name) for name, value in given.items() if value is not None}
+    if not seconds:
+        if percentile is not None:
+            raise KvcalcError("percentile: has no effect without a target", "give ttft, tpot or e2e")
+        return None
+    return (
+        Targets(**seconds)
+        if percentile is None
+        else Targets(**seconds, percentile=parse_percentile(str(percentile), "percentile"))
+    )
+
+
+def _share_of(value: object, what: str) -> float:
+    share = fraction_of(value, what)
+    return share.part / share.of
+
+
+def _prices_of(prices: Mapping[str, float]) -> dict[str, float]:
+    """By the full names of cards."""
+    if not isinstance(prices, Mapping):
+        raise wrong("prices", "a mapping of cards to what an hour costs", prices)
+    from kvcalc.cards.names import card_called
+
+    return {card_called(name, "prices")[1].name: rate_of(price, "prices") for name, price in prices.items()}
+
+
+def _seconds_of(value: object, what: str) -> float:
+    """Seconds as a number, or text with a unit."""
+    from kvcalc.core.durations import parse_duration
+
+    if isinstance(value, str):
+        return parse_duration(value, what)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < 10**9:
+        raise wrong(what, "seconds as a number, or text with a unit", value)
+    return float(value)
 
 
 def _length_of(value: object, what: str) -> "Length":

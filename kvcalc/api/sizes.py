@@ -4,24 +4,10 @@ import os
 from collections.abc import Sequence
 from typing import Literal, Unpack
 
-from kvcalc.api.arguments import (
-    card_of,
-    count_of,
-    flags_of,
-    form_of,
-    in_python,
-    memory_of,
-    optional,
-    path_of,
-    run_of,
-    source_of,
-    split_of,
-    text_of,
-    workload_of,
-    wrong,
-)
+from kvcalc.api.arguments import card_of, count_of, flags_of, in_python, optional, path_of, source_of, text_of, wrong
 from kvcalc.api.grids import GridOptions, grid_of
 from kvcalc.api.listed import GpuNames, ModelNames
+from kvcalc.api.parts import form_of, memory_of, run_of, split_of, workload_of
 from kvcalc.api.results import (
     CompareResult,
     FitResult,
@@ -29,6 +15,7 @@ from kvcalc.api.results import (
     SweepResult,
 )
 from kvcalc.core.model import Model
+from kvcalc.core.sharding import Layout
 from kvcalc.core.sizing import Size
 from kvcalc.errors import KvcalcError
 from kvcalc.library import loader
@@ -97,6 +84,8 @@ def size(
     pp: int | None = None,
     dp: int | None = None,
     dcp: int | None = None,
+    ep: int | None = None,
+    dp_attention: bool | None = None,
     gpus: int | None = None,
     vram: int | str | None = None,
     gpu: str | None = None,
@@ -124,7 +113,7 @@ def size(
             source_of(model),
             workload_of(context, batch, encoder_tokens),
             form_of(kv_dtype, k_dtype, v_dtype, kv_heads),
-            split_of(tp, pp, dp, dcp, gpus),
+            split_of(tp, pp, dp, dcp, gpus, ep, dp_attention),
             memory_of(vram, card_of(gpu, gpu_file), kv_memory, utilization, weights, overhead),
             EngineChoice(
                 optional(text_of, engine, "engine"),
@@ -179,8 +168,16 @@ def _question_of(size: Size) -> sizes.SizeQuestion:
             None if auto_v else request.widths.v.name,
             request.kv_heads,
         ),
-        Split() if layout.gpus == 1 else Split(layout.tp, layout.pp, layout.dp, layout.dcp),
+        _split_again(layout),
     )
+
+
+def _split_again(layout: Layout) -> Split:
+    """The split that was asked for, so that a card that is named alone may still say how many there are."""
+    if layout.gpus == 1:
+        return Split()
+    found = Split(layout.tp, layout.pp, layout.dp, layout.dcp)
+    return found if layout.ep == layout.sharing == 1 else found._replace(ep=layout.ep, dp_attention=layout.sharing > 1)
 
 
 def sweep(

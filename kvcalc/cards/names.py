@@ -27,7 +27,7 @@ _ASKED = re.compile(
     r"(?:\s*[:*]\s*(?P<behind>[0-9]{1,6}))?(?:\s*:\s*(?P<memory>[0-9]{1,4}\s*[gt]i?b))?",
     re.ASCII | re.IGNORECASE,
 )
-_BEHIND = re.compile(r"(.+?)\s*x\s*([0-9]{1,6})", re.ASCII | re.IGNORECASE)
+_BEHIND = re.compile(r"([^\s].{0,80}?) ?x ?([0-9]{1,6})", re.ASCII | re.IGNORECASE)
 
 # What makers' tools print around the name: "NVIDIA H100 80GB HBM3", "Tesla T4", "NVIDIA RTX 6000 Ada Generation".
 _AROUND = {

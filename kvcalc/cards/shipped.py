@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kvcalc.core.card import Card, Shares
 from kvcalc.library.index import bundled
 
-__all__ = ["RESERVE", "Accelerator", "Machine", "accelerators", "machines", "sources"]
+__all__ = ["RESERVE", "Accelerator", "Machine", "accelerators", "machines", "rented", "sources"]
 
 # What NVIDIA's runtime holds back of the driver's total: 0.35 to 0.85 GiB on the cards where both were read.
 RESERVE = int(0.6 * 2**30)
@@ -148,6 +148,16 @@ def sources() -> dict[str, list[str]]:
 def machines() -> dict[str, Machine]:
     """Every machine type, by its name."""
     return {row["name"]: Machine(**row) for row in _read("machines.json")["machines"]}
+
+
+@lru_cache(1)
+def rented() -> Mapping[str, Mapping[int, tuple[str, ...]]]:
+    """The machine types of each card by their number of GPUs: what can be rented."""
+    found: dict[str, dict[int, list[str]]] = {}
+    for machine in machines().values():
+        if machine.gpus:
+            found.setdefault(machine.card, {}).setdefault(machine.gpus, []).append(machine.name)
+    return {card: {gpus: tuple(names) for gpus, names in sorted(of.items())} for card, of in found.items()}
 
 
 def _read(name: str) -> Any:

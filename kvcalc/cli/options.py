@@ -80,6 +80,10 @@ Pp = Annotated[_Text, option("--pp", metavar="N", panel=_HARDWARE, help="Pipelin
 Dp = Annotated[_Text, option("--dp", metavar="N", panel=_HARDWARE, help="Replicas that share the batch.")]
 Dcp = Annotated[_Text, option("--dcp", metavar="N", panel=_HARDWARE,
     help="Ranks of tp that split the context between them.")]  # fmt: skip
+Ep = Annotated[_Text, option("--ep", metavar="N", panel=_HARDWARE,
+    help="Ranks that share the experts, each with whole ones. Above --tp, over --dp too.")]  # fmt: skip
+DpAttention = Annotated[bool, typer.Option("--dp-attention", rich_help_panel=_HARDWARE,
+    help="The --dp replicas of attention share one copy of the experts.")]  # fmt: skip
 Gpus = Annotated[_Text, option("--gpus", metavar="N", panel=_HARDWARE,
     help="Number of GPUs: alone it means --tp N, else tp x pp x dp must agree.")]  # fmt: skip
 Engine = Annotated[_Text, option("--engine", metavar="NAME[@VERSION]", panel=_ENGINE, complete=complete_engines,
@@ -174,6 +178,8 @@ class SplitWords(Words):
     pp: Pp = None
     dp: Dp = None
     dcp: Dcp = None
+    ep: Ep = None
+    dp_attention: DpAttention = False
     gpus: Gpus = None
 
 

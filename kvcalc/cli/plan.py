@@ -3,12 +3,12 @@
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kvcalc.cli import options as o
-from kvcalc.cli.completion import complete_gpus, complete_kv_dtypes, complete_weights
+from kvcalc.cli.completion import complete_gpus, complete_kv_dtypes, complete_weights, of_words
 from kvcalc.cli.output import output_of
 from kvcalc.cli.parameters import Words, option, verb
 from kvcalc.cli.shell import emit, source_of
@@ -17,6 +17,8 @@ from kvcalc.core.units import MOST_GPUS
 from kvcalc.errors import ExitCode, KvcalcError, shown
 
 if TYPE_CHECKING:
+    from kvcalc.perf.latency import Targets
+    from kvcalc.planner.ranking import Order
     from kvcalc.queries.plan import DeploymentQuestion
     from kvcalc.views.report import Report
     from kvcalc.views.types.plan import PlanDocument
@@ -27,7 +29,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _MOST_ROWS = 10**6
 _QUIET_SECONDS, _TICK_SECONDS = 3, 0.1
-_WORK, _HARDWARE, _OVERHEAD, _OUTPUT = "Workload", "Hardware", "Overheads, on each GPU", "Output"
+_WORK, _TARGETS, _HARDWARE = "Workload", "Targets", "Hardware"
+_OVERHEAD, _OUTPUT = "Overheads, on each GPU", "Output"
 _Text = str | None
 
 
@@ -45,7 +48,22 @@ class RequestWords(Words):
         help="Requests a second; needs --input and --output.")] = None  # fmt: skip
     shared_prefix: Annotated[_Text, option("--shared-prefix", metavar="TOKENS", panel=_WORK,
         help="Tokens that all sequences begin with, held once in each replica.")] = None  # fmt: skip
+    prefix_hit: Annotated[_Text, option("--prefix-hit", metavar="F", panel=_WORK,
+        help="Share of a prompt's tokens that a replica finds in its cache.")] = None  # fmt: skip
     encoder_tokens: o.EncoderTokens = None
+
+
+class TargetWords(Words):
+    """What requests are promised."""
+
+    ttft: Annotated[_Text, option("--ttft", metavar="TIME", panel=_TARGETS,
+        help="Time to the first token, such as 500ms or 2s.")] = None  # fmt: skip
+    tpot: Annotated[_Text, option("--tpot", metavar="TIME", panel=_TARGETS,
+        help="Time per output token. Cards that were searched keep 100ms by default.")] = None  # fmt: skip
+    e2e: Annotated[_Text, option("--e2e", metavar="TIME", panel=_TARGETS,
+        help="Time of a whole answer.")] = None  # fmt: skip
+    percentile: Annotated[_Text, option("--percentile", metavar="P", panel=_TARGETS,
+        help="For how many of 100 requests: p50, p99.9. Default: p95.")] = None  # fmt: skip
 
 
 class ChoiceWords(Words):
@@ -55,10 +73,15 @@ class ChoiceWords(Words):
         help="Formats of the cache to choose from. Default: auto, what the model computes in.")] = None  # fmt: skip
     engine: o.Engine = None
     gpu: Annotated[_Text, option("--gpu", metavar="[Nx]NAME,...|all", panel=_HARDWARE, complete=complete_gpus,
-        help="GPUs to choose from, such as h100,l40s or 8xh100. Default: usual ones of clouds.")] = None  # fmt: skip
+        help="GPUs to choose from, such as h100,l40s or 8xh100. Default: those of clouds.")] = None  # fmt: skip
     gpu_file: o.GpuFile = None
     max_gpus: Annotated[_Text, option("--max-gpus", metavar="N", panel=_HARDWARE,
         help="The most GPUs in all. Default: 64.")] = None  # fmt: skip
+    count: Annotated[_Text, option("--count", metavar="machine|any", panel=_HARDWARE,
+        complete=of_words(lambda: ("machine", "any")),
+        help="GPUs that a replica may have: as many as machine types do (default), or any.")] = None  # fmt: skip
+    price: Annotated[list[str] | None, option("--price", metavar="NAME=N", panel=_HARDWARE,
+        help="What an hour of one such GPU costs: h100=2.49. May be repeated.")] = None  # fmt: skip
     vram: o.Vram = None
     utilization: o.Utilization = None
     weights: Annotated[_Text, option("--weights", metavar="auto|DTYPE|SIZE,...", panel=_HARDWARE,
@@ -90,20 +113,23 @@ class OverheadWords(Words):
 class OrderWords(Words):
     """Which rows are shown first."""
 
-    sort: Annotated[_Text, option("--sort", metavar="rank|price", panel=_OUTPUT,
-        help="rank: fewest GPUs, then simplicity, then headroom. price: by your own GPU file.")] = None  # fmt: skip
+    sort: Annotated[_Text, option("--sort", metavar="rank|price|tpot|rate", panel=_OUTPUT,
+        complete=of_words(lambda: ("rank", "price", "tpot", "rate")),
+        help="rank: least price, or memory where one is not known; then the simplest.")] = None  # fmt: skip
+    machines: Annotated[bool, typer.Option("--machines", rich_help_panel=_OUTPUT,
+        help="Name the machine types of clouds that have these cards.")] = False  # fmt: skip
     top: Annotated[_Text, option("--top", metavar="N", panel=_OUTPUT,
         help="Rows of the table. Default: 10.")] = None  # fmt: skip
 
 
-class PlanWords(RequestWords, ChoiceWords, OverheadWords, OrderWords, o.OutputWords, o.AssumeDenseWords):
+class PlanWords(RequestWords, TargetWords, ChoiceWords, OverheadWords, OrderWords, o.OutputWords, o.AssumeDenseWords):
     """What `plan` takes."""
 
 
 @verb(
     app,
     "kvcalc plan llama3-70b --users 16 --context 8k",
-    "kvcalc plan deepseek-v3 --gpu h200 --users 8 --context 32k",
+    "kvcalc plan llama3.1-8b --input 1155/4083 --output 211/451 --rate 5 --ttft 2s --tpot 50ms",
 )
 def plan(model: o.ModelArgument, *, words: PlanWords) -> None:
     """Which GPUs, how many, split how, with which cache."""
@@ -149,7 +175,7 @@ def _question(model: str, words: PlanWords) -> "DeploymentQuestion":
         kv_dtypes=words_of(words.kv_dtype),
         weights=words_of(words.weights),
         engine=words.engine,
-        gpus=gpus_of(words.gpu, words.gpu_file),
+        gpus="all" if (words.gpu or "").strip().lower() == "all" else gpus_of(words.gpu, words.gpu_file),
         gpu_file=words.gpu_file,
         max_gpus=count_of(words.max_gpus, "--max-gpus", 64, MOST_GPUS),
         vram=size_of(words.vram, "--vram", None),
@@ -163,28 +189,85 @@ def _question(model: str, words: PlanWords) -> "DeploymentQuestion":
         across_machines=words.across_machines,
         overhead=size_of(words.overhead, "--overhead", None, zero=True),
         overheads={name: size_of(text, f"--{name}", 0, zero=True) for name, text in parts.items() if text is not None},
+        targets=_targets(words),
+        prefix_hit=_share(words.prefix_hit),
+        every_count=_every_count(words.count),
+        prices=_prices(words),
         sort=_sort(words.sort),
+        machines=words.machines,
         top=count_of(words.top, "--top", 10, _MOST_ROWS),
     )
 
 
 def _rate(text: str) -> float:
     """Requests a second."""
+    rate = _decimal(text)
+    if rate is None:
+        raise KvcalcError(f"--rate: expected requests a second, such as 5 or 0.5, got {shown(text)}")
+    return rate
+
+
+def _decimal(text: str) -> float | None:
+    """A number above zero in plain digits; None for anything else."""
     whole, _, decimals = text.strip().partition(".")
     digits = whole + decimals
     if digits.isascii() and digits.isdigit() and len(digits) <= 12 and int(digits):
         return float(f"{whole or 0}.{decimals or 0}")
-    raise KvcalcError(f"--rate: expected requests a second, such as 5 or 0.5, got {shown(text)}")
+    return None
 
 
-def _sort(text: str | None) -> Literal["rank", "price"]:
+def _sort(text: str | None) -> "Order":
     match (text or "rank").strip().lower():
-        case "rank":
-            return "rank"
-        case "price":
-            return "price"
+        case "rank" | "price" | "tpot" | "rate" as order:
+            return order
         case _:
-            raise KvcalcError(f"--sort: expected rank or price, got {shown(text)}")
+            raise KvcalcError(f"--sort: expected rank, price, tpot or rate, got {shown(text)}")
+
+
+def _targets(words: TargetWords) -> "Targets | None":
+    from kvcalc.core.durations import parse_duration, parse_percentile
+    from kvcalc.perf.latency import Targets
+
+    given = {"ttft": words.ttft, "tpot": words.tpot, "e2e": words.e2e}
+    seconds = {name: parse_duration(text, f"--{name}") for name, text in given.items() if text is not None}
+    percentile = None if words.percentile is None else parse_percentile(words.percentile, "--percentile")
+    if not seconds:
+        if percentile is not None:
+            raise KvcalcError("--percentile: has no effect without a target", "add --ttft, --tpot or --e2e")
+        return None
+    return Targets(**seconds) if percentile is None else Targets(**seconds, percentile=percentile)
+
+
+def _share(text: str | None) -> float:
+    """A share of prompts, which may be none."""
+    if text is None or text.strip() in ("0", "0.0"):
+        return 0.0
+    share = fraction_of(text, "--prefix-hit")
+    return 0.0 if share is None else share.part / share.of
+
+
+def _every_count(text: str | None) -> bool:
+    match (text or "machine").strip().lower():
+        case "machine":
+            return False
+        case "any":
+            return True
+        case _:
+            raise KvcalcError(f"--count: expected machine or any, got {shown(text)}")
+
+
+def _prices(words: ChoiceWords) -> dict[str, float]:
+    """What an hour of a card costs, by its full name."""
+    from kvcalc.cards.names import card_called
+
+    found = {}
+    for text in words.price or ():
+        name, equals, number = text.partition("=")
+        price = _decimal(number)
+        if not equals or price is None:
+            raise KvcalcError(f"--price: expected a card and what an hour of it costs, got {shown(text)}", "h100=2.49")
+        found[card_called(name, "--price", words.gpu_file)[1].name] = price
+    return found
 
 
 def _ticker() -> Callable[[int, int], None] | None:

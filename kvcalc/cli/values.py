@@ -55,6 +55,8 @@ def split_of(words: SplitWords, *, tp: bool = True) -> Split:
         dp=count_of(words.dp, "--dp", None, MOST_GPUS),
         dcp=count_of(words.dcp, "--dcp", None, MOST_GPUS),
         gpus=count_of(words.gpus, "--gpus", None, MOST_GPUS),
+        ep=count_of(words.ep, "--ep", None, MOST_GPUS),
+        dp_attention=words.dp_attention or None,
     )
 
 

@@ -17,7 +17,8 @@ class Start(NamedTuple):
     `sequences` are those of one replica, at the same time, with `context` tokens in each. `kv_dtype` is one of the
     engine's formats by our names, or one of its own (`Engine.packed`); None is what it takes by itself. `weights` is a
     format that the checkpoint is not published in; None is as published. `utilization` None is the engine's default.
-    Neither `card` nor `version` is said in a command; a flag may depend on them.
+    Neither `card` nor `version` nor `experts`, whether the model has any, is said in a command; a flag may depend on
+    them.
     """
 
     model: str
@@ -29,6 +30,7 @@ class Start(NamedTuple):
     utilization: Fraction | None = None
     card: Card | None = None
     version: str | None = None
+    experts: bool = False
 
 
 def model_word(start: Start) -> str:

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 from kvcalc.core.card import Card
 from kvcalc.core.dtypes import DType
 from kvcalc.core.overheads import Overhead, beside, total
+from kvcalc.core.parts import Role
 from kvcalc.core.sizing import Size
 from kvcalc.core.units import Fraction, ceil_div, format_bytes
 from kvcalc.core.weight_values import WeightBytes, WeightRange
@@ -30,7 +31,7 @@ class Budget(NamedTuple):
         card: The card whose memory `vram` is, where it was named.
         of_free: The utilization is of what weights and overhead leave, as TensorRT-LLM has it.
         loaded: What an engine packs `auto` weights into; None where it takes them as they are stored.
-        ep: Ranks that share the experts; None for those of tp.
+        divided: Roles of matrices that replicas of attention divide between them as they do the experts.
     """
 
     vram: int | None = None
@@ -41,7 +42,7 @@ class Budget(NamedTuple):
     card: Card | None = None
     of_free: bool = False
     loaded: DType | None = None
-    ep: int | None = None
+    divided: tuple[Role, ...] = ()
 
     @property
     def overhead(self) -> int:
@@ -118,7 +119,7 @@ def memory_split(size: Size, budget: Budget) -> MemorySplit:
         return MemorySplit(budget.kv_memory)
     model, layout = size.request.facts, size.request.layout
     whole = weigh(model, budget.weights, budget.loaded)
-    rank = fullest_rank(model, budget.weights, whole, tp=layout.tp, pp=layout.pp, ep=budget.ep, loaded=budget.loaded)
+    rank = fullest_rank(model, budget.weights, whole, layout, divided=budget.divided, loaded=budget.loaded)
     return split_memory(whole, rank, budget)
 
 

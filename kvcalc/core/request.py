@@ -66,16 +66,21 @@ def ask(
     pp: int = 1,
     dp: int = 1,
     dcp: int = 1,
+    ep: int | Literal["all"] = 1,
+    dp_attention: bool | int = False,
 ) -> Request:
     """Fill in the defaults and check what contradicts the model.
 
     `context` None is 4,096 tokens or the model's limit if smaller; `k_dtype` and `v_dtype` follow `kv_dtype`, and
-    "auto" is the KV dtype that the checkpoint declares, else the dtype the model computes in. Raises KvcalcError.
+    "auto" is the KV dtype that the checkpoint declares, else the dtype the model computes in. `dp_attention`: all
+    replicas share one copy of the experts, or so many of them each; an `ep` above tp says so too, and `all` is every
+    rank that shares. Raises KvcalcError.
     """
     _check_number("--context", context, "max", None)
     _check_number("--encoder-tokens", encoder_tokens, None)
     for what, number in (("--batch", batch), ("--tp", tp), ("--pp", pp), ("--dp", dp), ("--dcp", dcp)):
         _check_number(what, number)
+    _check_number("--ep", ep, "all")
     facts = model
     if kv_heads is not None:
         model = replace(model, layers=_with_kv_heads(model, kv_heads))
@@ -87,10 +92,38 @@ def ask(
         _widths(model, kv_dtype, k_dtype, v_dtype),
         _encoder_tokens(model, encoder_tokens),
         kv_heads,
-        Layout(tp, pp, dp, dcp),
+        _with_experts(model, Layout(tp, pp, dp, dcp), ep, _sharing(dp_attention, dp)),
         _unused(model, {"--kv-dtype": kv_dtype, "--k-dtype": k_dtype, "--v-dtype": v_dtype}),
         (_is_auto(k_dtype or kv_dtype), _is_auto(v_dtype or kv_dtype)),
     )
+
+
+def _sharing(dp_attention: bool | int, dp: int) -> int:
+    """How many replicas share one copy of the experts."""
+    if dp_attention is True and dp == 1:
+        raise KvcalcError("--dp-attention: one replica shares its experts with none", "add --dp N")
+    return dp if dp_attention is True else int(dp_attention) or 1
+
+
+def _with_experts(model: Model, layout: Layout, ep: int | Literal["all"], sharing: int) -> Layout:
+    """The layout with its experts spread. Raises KvcalcError where that has no meaning."""
+    if ep == sharing == 1:
+        return layout
+    option = "--dp-attention" if ep == 1 else "--ep"
+    if model.dimensions is None or not model.dimensions.experts:
+        unknown = model.dimensions is None
+        reason = f"the experts of {model.name} are not known" if unknown else f"{model.name} has no experts"
+        raise KvcalcError(f"{option}: {reason}", "leave it out" if not unknown else "state `dimensions` in its preset")
+    if ep != "all" and ep > layout.tp and sharing == 1:
+        sharing = layout.dp
+    ranks = layout.tp * sharing
+    ep = ranks if ep == "all" else ep
+    if ranks % ep:
+        of = f"the {ranks} ranks that share the experts" if sharing > 1 else f"--tp {layout.tp}"
+        raise KvcalcError(f"--ep: {ep} does not divide {of}", "ep divides tp x dp: replicas that share have --dp")
+    if ep > model.dimensions.experts:
+        raise KvcalcError(f"--ep: {ep} ranks are more than the model's {model.dimensions.experts} experts")
+    return layout._replace(ep=ep, sharing=sharing)
 
 
 def _is_auto(name: str) -> bool:

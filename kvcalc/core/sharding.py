@@ -30,12 +30,28 @@ class Layout(NamedTuple):
         pp: Stages of pipeline parallelism, which split layers.
         dp: Replicas of data parallelism, which split the batch.
         dcp: Ranks of decode context parallelism, which split tokens; they are ranks of tp, and add no GPUs.
+        ep: Ranks of expert parallelism, each of which has whole experts; where these are fewer than share the experts,
+            the others cut each expert. They add no GPUs.
+        sharing: Replicas that share one copy of the experts: data-parallel attention. A divisor of dp.
     """
 
     tp: int = 1
     pp: int = 1
     dp: int = 1
     dcp: int = 1
+    ep: int = 1
+    sharing: int = 1
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What is above 1, under the names of the options."""
+        named = {"tp": self.tp, "pp": self.pp, "dp": self.dp, "dcp": self.dcp, "ep": self.ep}
+        return {name: size for name, size in named.items() if size > 1}
+
+    @property
+    def expert_ranks(self) -> int:
+        """GPUs over which the experts of a layer are divided."""
+        return self.tp * self.sharing
 
     @property
     def gpus(self) -> int:

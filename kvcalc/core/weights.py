@@ -2,20 +2,20 @@
 
 A GPU holds its share of the matrices, and the whole of what is not divided: routers, norms, the projections down to a
 latent; of keys and values one head at least. The first stage has the table of embeddings and towers, the last the
-output head. With experts spread over `ep` ranks, each holds whole ones (vLLM 0.33, distributed/parallel_state.py and
-model_executor/layers: ReplicatedLinear, ColumnParallelLinear, QKVParallelLinear, VocabParallelEmbedding, FusedMoE).
+output head. Of experts that are spread (`Layout.ep`), each rank holds whole ones. vLLM 0.33: parallel_state.py in
+distributed/ and, in model_executor/layers, ReplicatedLinear, ColumnParallelLinear, QKVParallelLinear,
+VocabParallelEmbedding, FusedMoE.
 """
 
-from collections import Counter
-from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from kvcalc.core import dtypes
 from kvcalc.core.dtypes import DType, packed_bytes
-from kvcalc.core.formats import KEPT, NAMES, WeightFormat, format_of
+from kvcalc.core.formats import NAMES, WeightFormat, format_of
 from kvcalc.core.model import Model
-from kvcalc.core.parts import Composition, Part, Role, composition
-from kvcalc.core.sharding import stage_of
+from kvcalc.core.parts import Role, composition
+from kvcalc.core.sharding import Layout
+from kvcalc.core.stored import Division, Stored, unweighed
 from kvcalc.core.units import ceil_div, format_count, parse_size
 from kvcalc.core.weight_values import RankWeights, WeightBytes, WeightRange
 from kvcalc.errors import KvcalcError
@@ -34,10 +34,7 @@ __all__ = [
 # format of files.
 Weights = Literal["auto", "none"] | int | DType | WeightFormat
 
-# What even spreading can be wrong by, in thousandths: nothing is known of tables, which packed files keep in 16 bits.
-_EVEN_PLAIN, _EVEN_PACKED = 30, 250
-
-_BLOCK = 256  # elements of llama.cpp's larger blocks, which rows may not fill
+ALONE = Layout()
 
 
 def parse(text: str, what: str) -> Weights:
@@ -81,24 +78,16 @@ def weigh(model: Model, weights: Weights, loaded: DType | None = None) -> Weight
         stored = mix  # a whole-file format, which has no bits of its own
     if isinstance(stored, WeightFormat):
         weights = stored
-        whole = _Stored(model, weights).whole()
+        whole = Stored(model, weights).whole()
         source = f"{format_count(whole.parameters)} parameters as {weights.name}: {weights.source}"
         return WeightBytes(whole.bytes.likely, source, True, whole.bytes.low, whole.bytes.high)
     own = loaded or model.weights_dtype or model.dtype
     rough = weights == "auto" and own != model.dtype and not (loaded and loaded.name in dtypes.COMPUTE)
     if model.parameters is None:
-        raise _unknown(model)
+        raise unweighed(model)
     source = f"{format_count(model.parameters)} parameters x {stored.bits} bits ({stored.name})"
     size = packed_bytes(stored, model.parameters)
     return WeightBytes(size, source, rough, size, size)
-
-
-def _unknown(model: Model) -> KvcalcError:
-    reason, fetch = (f": {model.unweighed}", "fetch what is missing, or ") if model.unweighed else ("", "")
-    return KvcalcError(
-        f"--weights: the number of parameters of {model.name} is not known{reason}",
-        f"{fetch}give the size of its weights, such as --weights 141GB, or --weights none",
-    )
 
 
 def loaded_as_fp8(model: Model) -> DType | None:
@@ -107,14 +96,19 @@ def loaded_as_fp8(model: Model) -> DType | None:
 
 
 def rank_weights(
-    model: Model, weights: Weights, *, tp: int = 1, pp: int = 1, ep: int | None = None, loaded: DType | None = None
+    model: Model,
+    weights: Weights,
+    layout: Layout = ALONE,
+    *,
+    divided: tuple[Role, ...] = (),
+    loaded: DType | None = None,
 ) -> RankWeights:
-    """The weights of one GPU in each of `pp` stages whose matrices are divided over `tp` ranks.
+    """The weights of one GPU in each stage of a layout.
 
-    `ep`: ranks over which experts are spread, tp by default; tp x dp where replicas share them (vLLM's
-    --enable-expert-parallel, SGLang's --enable-dp-attention, where tp is that of attention alone). Raises KvcalcError
-    where neither a size nor a number of parameters is known.
+    `divided`: roles that replicas of attention divide between them as they do the experts. Raises KvcalcError where
+    neither a size nor a number of parameters is known, and where experts are shared of which nothing is known.
     """
+    tp, pp = layout.tp, layout.pp
     if weights == "none":
         return RankWeights((WeightRange(0, 0, 0),) * pp, "--weights none: not counted", estimated=False, roles={})
     measured = weights if isinstance(weights, int) else None
@@ -127,8 +121,13 @@ def rank_weights(
     if composition(model) is None and measured is not None:  # nothing but the size is known
         each = ceil_div(measured, tp * pp)
         return RankWeights((WeightRange(each, each, each),) * pp, "spread evenly", estimated=True, roles={"rest": each})
-    stored = _Stored(model, weights, kept=loaded is None)
-    found = stored.ranks(tp, pp, tp if ep is None else ep)
+    stored = Stored(model, weights, kept=loaded is None)
+    if layout.sharing > 1 and stored.parts.even:
+        raise KvcalcError(
+            f"--dp-attention: which part of {model.name}'s weights its experts are is not known",
+            "give --kv-memory, or the widths of its matrices as `dimensions` in a preset",
+        )
+    found = stored.ranks(Division(model, layout, divided))
     return found if measured is None else _scaled(found, measured, stored.whole().bytes.likely)
 
 
@@ -147,132 +146,28 @@ def fullest_rank(
     model: Model,
     weights: Weights,
     whole: WeightBytes,
+    layout: Layout = ALONE,
     *,
-    tp: int = 1,
-    pp: int = 1,
-    ep: int | None = None,
+    divided: tuple[Role, ...] = (),
     loaded: DType | None = None,
 ) -> WeightRange:
     """Bytes on the GPU that holds most of the `whole`.
 
     Of a size or a plain type that is asked for, an even share; a packed type has a range up to what its parts come to,
     since tables and more may stay in 16 bits. Of a published model the parts, or an even share where they come to the
-    same up to rounding. Raises KvcalcError where neither a size nor a number of parameters is known.
+    same up to rounding. Where experts are spread or shared, always the parts. Raises KvcalcError where neither a size
+    nor a number of parameters is known.
     """
-    even = ceil_div(whole.bytes, tp * pp)
+    if layout.ep > 1 or layout.sharing > 1:
+        return rank_weights(model, weights, layout, divided=divided, loaded=loaded).fullest
+    even = ceil_div(whole.bytes, layout.tp * layout.pp)
     evenly = WeightRange(even, even, even)
     if weights == "none" or isinstance(weights, int):
         return evenly
-    parts = rank_weights(model, weights, tp=tp, pp=pp, ep=ep, loaded=loaded).fullest
+    parts = rank_weights(model, weights, layout, loaded=loaded).fullest
     if isinstance(weights, DType) or loaded is not None:
         plain = loaded if loaded is not None else weights
         packed = isinstance(plain, DType) and plain.block_bytes < 2 * plain.block
         return WeightRange(min(even, parts.low), even, max(even, parts.high)) if packed else evenly
     rounded = parts.low == parts.high and abs(parts.likely - even) * _ROUNDED <= even
     return evenly if rounded else parts
-
-
-class _Whole(NamedTuple):
-    bytes: WeightRange
-    parameters: int
-
-
-class _Stored:
-    """The parts of a model in a format: likely, and as small and as large as files of that format are."""
-
-    def __init__(self, model: Model, weights: DType | WeightFormat, *, kept: bool = False) -> None:
-        parts = composition(model)
-        if parts is None:
-            raise _unknown(model)
-        self.parts: Composition = parts
-        mix = format_of(weights.name) if isinstance(weights, DType) else weights
-        self.plain = mix is None
-        self.name = weights.name
-        moe = model.dimensions is not None and bool(model.dimensions.experts)
-        own = {role: model.dtype for word in model.weights_kept for role in KEPT[word]} if kept else {}
-        self.spread, self.narrow = (0, 0), None if mix is None else mix.narrow
-        if mix is None:
-            assert isinstance(weights, DType)
-            types: Mapping[Role, DType] = {}
-            self.packed, self.kinds = weights, (types, types, types)
-        else:
-            tied = {"embedding": mix.tied} if parts.tied and mix.tied is not None else {}
-            likely: dict[Role, DType] = {**mix.other, **(mix.moe if moe else {}), **tied, **own}  # type: ignore[dict-item]
-            # A published file says what it keeps in 16 bits; how large its groups are, none of our facts.
-            low, high = ({role: t for role, t in side.items() if not own or t.name not in dtypes.COMPUTE}
-                         for side in (mix.low, mix.high))  # fmt: skip
-            self.packed, self.kinds = mix.packed, ({**likely, **low, **own}, likely, {**likely, **high, **own})
-            self.spread = mix.spread
-        if parts.even:
-            even = _EVEN_PLAIN if self.plain else _EVEN_PACKED
-            self.spread = max(self.spread, (even, even))
-
-    def whole(self) -> _Whole:
-        """Bytes of all parts, each once."""
-        every = Counter[Part]()
-        for parts in (self.parts.before, *self.parts.layers, self.parts.behind):
-            every.update(parts)
-        sizes = [
-            sum(copies * self._size(part, part.parameters, types) for part, copies in every.items())
-            for types in self.kinds
-        ]
-        return _Whole(self._range(sizes), self.parts.parameters)
-
-    def _size(self, part: Part, parameters: int, types: Mapping[Role, DType]) -> int:
-        """Bytes of so many of a part's parameters; less than none where rules count more than is stated."""
-        dtype = types.get(part.role, self.packed)
-        if self.narrow is not None and part.row % _BLOCK:
-            tied = part.role == "embedding" and self.parts.tied
-            dtype = self.narrow.other.get("head" if tied else part.role, self.narrow.packed)
-        return packed_bytes(dtype, parameters) if parameters >= 0 else -packed_bytes(dtype, -parameters)
-
-    def _range(self, sizes: list[int]) -> WeightRange:
-        low, likely, high = sizes
-        less, more = self.spread
-        least = min(low, likely) * (1000 - less) // 1000
-        return WeightRange(least, likely, ceil_div(max(likely, high) * (1000 + more), 1000))
-
-    def ranks(self, tp: int, pp: int, ep: int) -> RankWeights:
-        """What one GPU of each stage holds."""
-        made: dict[tuple[tuple[Part, int], ...], list[Counter[Role]]] = {}
-        stages = []
-        for parts in self._by_stage(pp):
-            key = tuple(parts.items())
-            if key not in made:
-                made[key] = self._stage(parts, tp, ep)
-            stages.append(made[key])
-        ranges = tuple(self._range([sum(sizes.values()) for sizes in kinds]) for kinds in stages)
-        fullest = max(range(pp), key=lambda stage: ranges[stage].likely)
-        estimated = any(one.low != one.high for one in ranges)
-        how = "spread evenly" if self.parts.even else "part by part"
-        return RankWeights(ranges, f"{self.name}, {how}", estimated, stages[fullest][1])
-
-    def _by_stage(self, pp: int) -> list[Counter[Part]]:
-        count = len(self.parts.layers)
-        stages = [Counter[Part]() for _ in range(pp)]
-        for i, parts in enumerate(self.parts.layers):
-            stages[stage_of(i, count, pp)].update(parts)
-        stages[0].update(self.parts.before)
-        stages[-1].update(self.parts.behind)
-        if self.parts.tied and pp > 1:  # both ends need the table
-            stages[-1].update(part for part in self.parts.before if part.role == "embedding")
-        return stages
-
-    def _stage(self, parts: Counter[Part], tp: int, ep: int) -> list[Counter[Role]]:
-        """Likely, least and most, by role. Some engines' towers are whole on every rank (vLLM's Pixtral)."""
-        kinds = []
-        for types, whole in zip(self.kinds, (False, False, True), strict=True):
-            sizes: Counter[Role] = Counter()
-            for part, copies in parts.items():
-                share = part.parameters if whole and part.role == "encoder" else _share(part, tp, ep)
-                sizes[part.role] += copies * self._size(part, share, types)
-            kinds.append(sizes)
-        return kinds
-
-
-def _share(part: Part, tp: int, ep: int) -> int:
-    """Parameters on the rank that has most."""
-    ways = ep if part.role in ("expert_up", "expert_down") else tp
-    if part.ways:  # no rank has less than one head
-        return part.parameters * ceil_div(part.ways, min(ways, part.ways)) // part.ways
-    return ceil_div(part.parameters, ways)

@@ -15,6 +15,7 @@ from kvcalc.core.card import Capability, Card
 from kvcalc.core.fitting import Allocator
 from kvcalc.core.model import Model
 from kvcalc.core.overheads import Overhead, total
+from kvcalc.core.parts import Role
 from kvcalc.core.units import Fraction
 from kvcalc.engines.allocation import Allocation, Device, Rule, rank_bytes
 from kvcalc.engines.options import EngineOptions, model_flag
@@ -55,6 +56,11 @@ def as_published(program: str, read: FlagValues, model: Model) -> str | None:  #
 Stored = Literal["cache", "weights"]
 
 
+def apart(start: Start) -> bool:  # noqa: ARG001 - one signature for all engines
+    """A command for each replica."""
+    return False
+
+
 def any_card(version: Version, what: Stored, name: str) -> Capability | None:  # noqa: ARG001 - as above
     """Whatever the format, kernels unpack it on any card."""
     return None
@@ -85,7 +91,9 @@ class Engine(NamedTuple):
         one_format: Keys and values cannot have different formats.
         block: The setting that says how many tokens a block has; None where no block size can be chosen.
         start: Writes the words of a start command. Raises KvcalcError for what the engine cannot do.
-        replicates: One command starts all dp replicas; else there is one for each.
+        replicates: Whether one command starts all dp replicas; else there is one for each.
+        limit: The setting of the most sequences, where what is beside weights and cache grows with it.
+        divided: Roles of matrices that replicas of attention divide between them as they do the experts.
         devices: What lies where, with so many bytes of weights in all on so many devices, where an engine can leave a
             part to the host. The host comes last.
         grows: What it takes beside weights and cache grows with sequences and tokens.
@@ -119,7 +127,9 @@ class Engine(NamedTuple):
     one_format: bool = False
     block: str | None = None
     start: Callable[[Start], tuple[str, ...]] | None = None
-    replicates: bool = False
+    replicates: Callable[[Start], bool] = apart
+    limit: str | None = None
+    divided: tuple[Role, ...] = ()
     devices: Callable[[Question, int, int], tuple[Device, ...]] | None = None
     grows: bool = False
     common_share: bool = True

@@ -34,5 +34,5 @@ def commands_for(start: Start, share: Callable[[Engine], Fraction | None] | None
         except KvcalcError as error:
             written[engine.name] = Written(refused=error.message)
         else:
-            written[engine.name] = Written(words, 1 if engine.replicates else start.layout.dp)
+            written[engine.name] = Written(words, 1 if engine.replicates(start) else start.layout.dp)
     return written

@@ -8,6 +8,7 @@ strays with its length.
 from math import erf, exp, sqrt
 from typing import NamedTuple
 
+from kvcalc.core.durations import format_seconds
 from kvcalc.perf.demand import Found
 from kvcalc.perf.flow import Flow
 from kvcalc.perf.waiting import erlang_c, mean_wait
@@ -33,10 +34,16 @@ class Miss(NamedTuple):
     name: str
     target: float
     found: float
-    percentile: float
+    percentile: float | None  # None: the mean
 
     def __str__(self) -> str:
-        return f"{self.name} at p{self.percentile:g} is {self.found:.3g} s: above {self.target:g} s"
+        at = "on average" if self.percentile is None else f"at p{self.percentile:g}"
+        return f"{self.name} {at} is {format_seconds(self.found)}: above {format_seconds(self.target)}"
+
+    @property
+    def excess(self) -> float:
+        """By what factor."""
+        return self.found / self.target
 
 
 class Latency(NamedTuple):

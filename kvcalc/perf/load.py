@@ -8,7 +8,7 @@ from kvcalc.perf.clock import Clock
 from kvcalc.perf.demand import NOTHING_FOUND, Found, Work
 from kvcalc.perf.doubt import Doubt, Span
 from kvcalc.perf.flow import Flow, Resource, flow
-from kvcalc.perf.latency import Latency, Targets, latency_of
+from kvcalc.perf.latency import Latency, Miss, Targets, latency_of
 from kvcalc.perf.pace import ALONE
 from kvcalc.perf.waiting import mean_wait, wait_at
 from kvcalc.perf.workload import Lengths, p99
@@ -71,6 +71,7 @@ class Load(NamedTuple):
     reason: str | None
     clock: Clock
     latency: Latency | None = None
+    missed: Miss | None = None
 
     @property
     def doubt(self) -> Doubt:
@@ -124,13 +125,15 @@ def serve(
     margins: Margins | None = None,
     arrivals: float = 1.0,
     targets: Targets | None = None,
+    slowest: float | None = None,
     found: Found = NOTHING_FOUND,
 ) -> Load:
     """A replica under `rate` requests a second, or with `users` sequences at all times: one of the two.
 
     `arrivals` is their dispersion (`workload.dispersion`, best in windows of `lengths.residence` steps): 1 where they
-    come at random, more where in bursts. What is served but misses one of the `targets` is refused for latency; `found`
-    is what of each prompt stands in the cache, as the work has it.
+    come at random, more where in bursts. What is served but misses one of the `targets`, or whose token takes more than
+    `slowest` seconds on average, is refused for latency; `found` is what of each prompt stands in the cache, as the
+    work has it.
     """
     margins = margins or Margins()
     each = max(1, replica.held(ceil(lengths.context)))
@@ -157,16 +160,20 @@ def serve(
         ttft += (1 - 1 / users if users else 1.0) * mean_wait(
             busy, flowing.prompt_seconds, replica.work.variation, arrivals
         )
-    latency = None
+    latency = missed = None
+    token = None if batch is None else flowing.step(batch) / (1 - busy)
     if targets is not None and batch is not None:
         before = flowing.step(batch) / 2 + _front_end(replica.clock, batch)
         latency = latency_of(flowing, lengths, rate, batch, before, found=found, arrivals=arrivals)
-        if binding is None and (missed := latency.missed(targets)) is not None:
-            binding, reason = "latency", str(missed)
+        missed = latency.missed(targets)
+    if missed is None and token is not None and slowest is not None and token > slowest:
+        missed = Miss("TPOT", slowest, token, None)
+    if binding is None and missed is not None:
+        binding, reason = "latency", str(missed)
     return Load(
         rate=rate,
         concurrency=batch,
-        seconds_per_token=None if batch is None else flowing.step(batch) / (1 - busy),
+        seconds_per_token=token,
         prefill_load=busy,
         prefill_seconds=prefill,
         ttft_seconds=ttft,
@@ -182,6 +189,7 @@ def serve(
         reason=reason,
         clock=replica.clock,
         latency=latency,
+        missed=missed,
     )
 
 

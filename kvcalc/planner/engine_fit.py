@@ -120,6 +120,7 @@ class EngineBackend:
         grows: bool = False,
     ) -> None:
         self.grows = engine.grows and grows
+        self.limited = engine.limit is not None
         self.engine, self.version = engine, version
         self.of_free, self.context_parallel = engine.of_free, engine.context_parallel
         self.name, self.vendors = engine.name, engine.vendors
@@ -160,11 +161,17 @@ class EngineBackend:
         overhead: int | None,
         stated: Mapping[str, int],
         request: Request | None = None,
+        allowed: int | None = None,
     ) -> Beside:
-        """For one sequence, or of an engine where it grows for those of a request."""
+        """For one sequence, or of an engine where it grows for those of a request; with so many that its command
+        allows.
+        """
         question = self._question(config, card)
         if request is not None and self.grows:
             question = question.at(request.sequences_per_replica, request.context)
+        if request is not None and allowed is not None and self.engine.limit is not None:
+            settings = {**question.settings, self.engine.limit: allowed}
+            question = question.at(allowed, request.context)._replace(settings=settings)
         return beside_weights(self.engine, question, card.memory, overhead=overhead, stated=stated)
 
     def share(self, config: "ParallelConfig", card: Card) -> Fraction:

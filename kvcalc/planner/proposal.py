@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from kvcalc.core.model import Model
 from kvcalc.planner.question import Candidate, ParallelConfig, Precision, parallel_configs, unsupported
-from kvcalc.planner.ranking import rank, undominated
+from kvcalc.planner.ranking import Order, rank, undominated
 from kvcalc.planner.reasons import Change, Refused, changed, fewer, refuse
 from kvcalc.planner.replica import ReplicaLayout
 from kvcalc.planner.rows import Deployment, PlanRow
@@ -38,7 +38,7 @@ def propose(
     others: Sequence[tuple[str, Precision]],
     replica_layouts: Sequence[ReplicaLayout],
     *,
-    by_price: bool = False,
+    order: Order = "rank",
     tick: Tick | None = None,
 ) -> Proposal:
     """Search every card in every choice of formats. `others` are those that were not asked for, with their options."""
@@ -50,7 +50,7 @@ def propose(
         rows = {}
         for candidate in cards:
             able = unsupported(candidate.card, configs[0].precision, search.backend) is None if configs else False
-            rows[candidate] = undominated(search.cheapest(candidate, configs)) if able else []
+            rows[candidate] = _surest(search, candidate, configs) if able else []
             done += 1
             if tick is not None:
                 tick(done, steps)
@@ -58,7 +58,7 @@ def propose(
 
     configs = [parallel_configs(precision, replica_layouts) for precision in precisions]
     each = [found(some) for some in configs]
-    ranked = rank((one for by_card in each for some in by_card.values() for one in some), by_price=by_price)
+    ranked = rank((one for by_card in each for some in by_card.values() for one in some), order=order)
     rows = [search.row(one) for one in ranked]
     refused = [
         refuse(search, candidate, configs[0], candidate.fixed or search.question.most_gpus)
@@ -69,9 +69,19 @@ def propose(
     changes = []
     for option, precision in others:
         by_card = found(parallel_configs(precision, replica_layouts))
-        after = rank((one for some in by_card.values() for one in some), by_price=by_price)
+        after = rank((one for some in by_card.values() for one in some), order=order)
         changes.append(changed(search, option, precision, best, after))
     why_not = None
     if best is not None:
         why_not = fewer(search, best, next(some for some in configs if some[0].precision is best.config.precision))
     return Proposal(precisions[0].request.facts, search, rows, refused, why_not, changes)
+
+
+def _surest(search: Search, candidate: Candidate, configs: Sequence[ParallelConfig]) -> list[Deployment]:
+    """The ways with the fewest of a card; and where none of them does with the most that overheads may take, those with
+    the fewest that do.
+    """
+    found = undominated(search.cheapest(candidate, configs))
+    if found and not any(one.sure for one in found):
+        found += undominated(search.cheapest(candidate, configs, sure=True))
+    return found

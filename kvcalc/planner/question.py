@@ -38,7 +38,8 @@ class PlanQuestion(NamedTuple):
 
     `limit` is what a server must allow a sequence, one more than `context` where the last token is never written.
     `rate` are requests a second, of whose prompts `found` stands in the cache, and `targets` what they are promised.
-    `overhead` stands for all lines, `stated` for some. `across`: tp may span machines.
+    `overhead` stands for all lines, `stated` for some. `across`: tp may span machines. `pinned`: a replica may
+    have any number of GPUs, since the asker chose its split or said so.
     """
 
     context: int
@@ -49,6 +50,7 @@ class PlanQuestion(NamedTuple):
     targets: Targets | None = None
     most_gpus: int = 64
     dp: int | None = None
+    pinned: bool = False
     across: bool = False
     overhead: int | None = None
     stated: Mapping[str, int] = {}
@@ -62,10 +64,31 @@ class PlanQuestion(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A card that may be taken, and how many of it where that is fixed."""
+    """A card that may be taken, and how many of it where that is fixed.
+
+    Attributes:
+        card: The card.
+        fixed: The number of GPUs that was asked for.
+        counts: How many one machine may have, ascending; any where it is empty. A replica takes one of these, or all of
+            several of the largest machines.
+        slowest: Mean seconds of a token beyond which it is no plan; None for a card that was named.
+    """
 
     card: Card
     fixed: int | None = None
+    counts: tuple[int, ...] = ()
+    slowest: float | None = None
+
+    def rentable(self, gpus: int) -> bool:
+        """Whether a replica may have so many GPUs."""
+        if self.fixed is not None or not self.counts or gpus in self.counts:
+            return True
+        return gpus > self.counts[-1] > 1 and gpus % self.counts[-1] == 0
+
+    @property
+    def widest(self) -> int:
+        """GPUs of the largest machine."""
+        return self.counts[-1] if self.counts and self.fixed is None else self.card.machine
 
 
 class Precision(NamedTuple):
@@ -125,6 +148,7 @@ class Backend(Protocol):
     of_free: bool
     context_parallel: bool
     grows: bool  # what is beside weights and cache grows with the sequences and their tokens
+    limited: bool  # and with how many sequences the engine's command allows
     vendors: tuple[str, ...]
     name: str
 
@@ -139,13 +163,14 @@ class Backend(Protocol):
         overhead: int | None,
         stated: Mapping[str, int],
         request: Request | None = None,
+        allowed: int | None = None,
     ) -> Beside: ...
 
 
 class ExactBackend:
     """No engine: the exact size, in a share of the memory."""
 
-    of_free = context_parallel = grows = False
+    of_free = context_parallel = grows = limited = False
     vendors: tuple[str, ...] = ()
     name = ""
 
@@ -176,6 +201,7 @@ class ExactBackend:
         overhead: int | None,
         stated: Mapping[str, int],
         request: Request | None = None,  # noqa: ARG002 - as above
+        allowed: int | None = None,  # noqa: ARG002 - as above
     ) -> Beside:
         """As the engine takes it that is usual on the card; only what is stated where no card is named."""
         if not card.name:
@@ -192,7 +218,7 @@ def parallel_configs(precision: Precision, replica_layouts: Sequence[ReplicaLayo
         tp, pp = each.layout.tp, each.layout.pp
         if (tp, pp) not in ranks:
             facts = precision.request.facts
-            ranks[tp, pp] = fullest_rank(facts, precision.weights, precision.whole, tp=tp, pp=pp)
+            ranks[tp, pp] = fullest_rank(facts, precision.weights, precision.whole, Layout(tp, pp))
     configs = [ParallelConfig(each, precision, ranks[each.layout.tp, each.layout.pp]) for each in replica_layouts]
     whole = {}
     for config in configs:

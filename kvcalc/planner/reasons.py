@@ -60,7 +60,8 @@ def refuse(search: Search, candidate: Candidate, configs: Sequence[ParallelConfi
     if not misses:
         known = search.trouble.get((card.name, precision.kv, precision.weights_name)) if precision else None
         return refused(most, 0, "engine" if known else "model", known or "no way to split the model has so many GPUs")
-    best = max(
+    enough = [miss for miss in misses if miss.max_sequences >= search.question.users]
+    best = _quickest(search, candidate, enough) or max(
         misses,
         key=lambda miss: (
             miss.max_sequences,
@@ -69,12 +70,33 @@ def refuse(search: Search, candidate: Candidate, configs: Sequence[ParallelConfi
             *(-size for size in simplicity(miss.config.layout)),
         ),
     )
-    return refused(best.gpus, *_short(search, candidate, best))
+    sequences, binding, why = _short(search, candidate, best)
+    if not search.question.pinned and candidate.fixed is None and candidate.counts and len(candidate.counts) < most:
+        some = ", ".join(map(str, candidate.counts[:-1]))
+        why += (
+            f" (a machine has {some} or {candidate.counts[-1]})" if some else f" (a machine has {candidate.counts[0]})"
+        )
+    return refused(best.gpus, sequences, binding, why)
+
+
+def _quickest(search: Search, candidate: Candidate, misses: Sequence[_Miss]) -> _Miss | None:
+    """Of ways that hold the users, the one that comes nearest to a target that none meets; None without one."""
+    if search.question.rate is not None or search.question.lengths is None:
+        return None
+    found: list[tuple[float, int, _Miss]] = []
+    for i, miss in enumerate(misses):
+        try:
+            missed = search.times.missed(candidate, miss.config, miss.free, miss.gpus // miss.config.ranks)
+        except KvcalcError:
+            return None
+        if missed is not None:
+            found.append((missed.excess, i, miss))
+    return min(found)[2] if found else None
 
 
 def _miss(search: Search, candidate: Candidate, config: ParallelConfig, most: int) -> _Miss | None:
     dp = search.question.dp or most // config.ranks
-    if dp < 1 or dp * config.ranks > most or not search.spans(candidate.card, config):
+    if dp < 1 or dp * config.ranks > most or not search.spans(candidate, config):
         return None
     if candidate.fixed and dp * config.ranks != candidate.fixed == most:
         return None
@@ -101,14 +123,24 @@ def _short(search: Search, candidate: Candidate, miss: _Miss) -> tuple[int, Bind
         return 0, "kv", (f"{weights}, one sequence needs {format_bytes(one)} and finds {format_bytes(miss.free)}")
     if miss.max_sequences < question.users:
         return miss.max_sequences, "kv", f"{weights}, {miss.max_sequences:,} of {many(question.users, 'sequence')} fit"
-    if question.rate is not None:
+    if question.lengths is not None:
         try:
-            load = search.load(card, config, miss.free, rate=question.rate * config.ranks / miss.gpus)
+            if (slow := _slow(search, candidate, miss)) is not None:
+                return miss.max_sequences, slow[0], f"{slow[1]}{split}"
         except KvcalcError as error:  # a rate of the card that is not published
             return miss.max_sequences, "unknown", error.message.removeprefix("--gpu: ")
-        if load.binding is not None:
-            return miss.max_sequences, load.binding, f"{load.reason}{split}"
     return miss.max_sequences, "unknown", weights
+
+
+def _slow(search: Search, candidate: Candidate, miss: _Miss) -> tuple[Binding, str] | None:
+    """What gives out as requests come, or the target that the users miss."""
+    question, config = search.question, miss.config
+    if question.rate is None:
+        missed = search.times.missed(candidate, config, miss.free, miss.gpus // config.ranks)
+        return None if missed is None else ("latency", str(missed))
+    rate = question.rate * config.ranks / miss.gpus
+    load = search.times.load(candidate.card, config, miss.free, rate=rate, slowest=candidate.slowest)
+    return None if load.binding is None else (load.binding, load.reason or "")
 
 
 def _split(config: ParallelConfig) -> str:
@@ -120,7 +152,7 @@ def fewer(search: Search, row: PlanRow, configs: Sequence[ParallelConfig]) -> Re
     """Why one GPU less than in a row does not do; None where there is no such."""
     if row.gpus == 1 or row.candidate.fixed:
         return None
-    return refuse(search, Candidate(row.card), configs, row.gpus - 1)
+    return refuse(search, row.candidate, configs, row.gpus - 1)
 
 
 def nearest(refusals: Sequence[Refused]) -> Refused:

@@ -21,6 +21,7 @@ class Deployment(NamedTuple):
     layout: Layout
     headroom: float
     load: Load | None
+    sure: bool = True  # it does with the most that overheads may take, too
 
     @property
     def card(self) -> Card:
@@ -49,6 +50,8 @@ class PlanRow(NamedTuple):
     headroom: float
     binding: str
     load: Load | None = None
+    sequences: int = 1  # that a server of one replica is told to allow
+    sure: bool = True  # it does with the most that overheads may take, too
 
     @property
     def card(self) -> Card:

@@ -5,8 +5,7 @@ integer arithmetic: the most sequences that a replica holds, hence the fewest re
 """
 
 from collections.abc import Sequence
-from math import ceil
-from typing import TYPE_CHECKING
+from math import ceil, sqrt
 
 from kvcalc.core.card import Card
 from kvcalc.core.memory import Budget, kv_budget, split_memory
@@ -14,25 +13,18 @@ from kvcalc.core.overheads import Overhead, total
 from kvcalc.core.request import Request
 from kvcalc.core.units import MOST_TOKENS, ceil_div
 from kvcalc.errors import KvcalcError
-from kvcalc.perf.clock import Clock
-from kvcalc.perf.demand import Demand, Work, demand_of, work_of
-from kvcalc.perf.load import Load, Replica, replicas, serve
-from kvcalc.perf.machine import machine_of, quantises
-from kvcalc.perf.pace import pace_for, pace_of
-from kvcalc.perf.reads import cache_reads
+from kvcalc.perf.load import Load, replicas
 from kvcalc.perf.workload import Lengths, safe_batch
 from kvcalc.planner.memo import Memo
-from kvcalc.planner.question import Backend, Candidate, ParallelConfig, PlanQuestion, Precision, ReplicaMemory
+from kvcalc.planner.question import Backend, Candidate, ParallelConfig, PlanQuestion, ReplicaMemory
 from kvcalc.planner.rows import Deployment, PlanRow
-
-if TYPE_CHECKING:
-    from kvcalc.core.formula import Widths
-    from kvcalc.core.sharding import Layout
+from kvcalc.planner.times import Times
 
 __all__ = ["Search"]
 
 
 _MOST_RATE = 1e15
+_P99 = 2.33  # standard deviations
 
 
 class Search:
@@ -43,22 +35,24 @@ class Search:
         self.trouble: dict[tuple[str, str, str], str] = {}  # by card and formats
         self._lines = Memo[tuple[Overhead, ...]]()
         self._pools: dict[tuple[int, int], int] = {}  # by replica, which its backend keeps alive, and free bytes
-        self._demands: dict[tuple[int, str, bool], Demand] = {}
-        self._work: Work | None = None
-        self._reads: dict[tuple[Widths, Layout], float] = {}
-        self._clocks: dict[tuple[str, int, str, Layout], Clock] = {}
+        self.times = Times(question, backend, self._pool)
 
-    def cheapest(self, candidate: Candidate, configs: Sequence[ParallelConfig]) -> list[Deployment]:
-        """Every way, of those in one choice of formats, that needs the fewest of a card; none where it cannot be."""
+    def cheapest(
+        self, candidate: Candidate, configs: Sequence[ParallelConfig], *, sure: bool = False
+    ) -> list[Deployment]:
+        """Every way, of those in one choice of formats, that needs the fewest of a card; none where it cannot be.
+
+        `sure`: with the most that overheads may take.
+        """
         most = candidate.fixed or self.question.most_gpus
         found: list[tuple[ParallelConfig, int]] = []
         for config in configs:
             if config.ranks > most:
                 break  # ways come with the fewest GPUs first
-            if not self.spans(candidate.card, config):
+            if not self.spans(candidate, config):
                 continue
             try:
-                dp = self.least(candidate, config, most // config.ranks)
+                dp = self.least(candidate, config, most // config.ranks, sure=sure)
             except KvcalcError as error:
                 self.trouble.setdefault(
                     (candidate.card.name, config.precision.kv, config.precision.weights_name), error.message
@@ -69,18 +63,27 @@ class Search:
             if dp * config.ranks < most:
                 found, most = [], dp * config.ranks
             found.append((config, dp))
-        return [self._found(candidate, config, dp) for config, dp in found]
+        return [self._found(candidate, config, dp, sure=sure) for config, dp in found]
 
-    def spans(self, card: Card, config: ParallelConfig) -> bool:
-        """Whether a card's machines are wide enough for tp."""
-        return self.question.across or config.layout.tp <= card.machine
+    def spans(self, candidate: Candidate, config: ParallelConfig) -> bool:
+        """Whether a machine is wide enough for tp, and there are machines with so many GPUs."""
+        question, tp = self.question, config.layout.tp
+        if question.pinned:
+            return question.across or tp <= candidate.card.machine
+        return (question.across or tp <= candidate.widest) and candidate.rentable(config.ranks)
 
-    def lines(self, card: Card, config: ParallelConfig, request: Request | None = None) -> tuple[Overhead, ...]:
-        """What one GPU holds beside weights and cache: with one sequence, or where it grows with those of a request."""
-        asked, of = self.question, request if self.backend.grows else None
+    def lines(
+        self, card: Card, config: ParallelConfig, request: Request | None = None, allowed: int | None = None
+    ) -> tuple[Overhead, ...]:
+        """What one GPU holds beside weights and cache: with one sequence, or where it grows with those of a request, or
+        with how many a server allows.
+        """
+        asked, of = self.question, request if self.backend.grows or (allowed and self.backend.limited) else None
 
         def made() -> tuple[Overhead, ...]:
-            return self.backend.beside(config, card, overhead=asked.overhead, stated=asked.stated, request=of).lines
+            return self.backend.beside(
+                config, card, overhead=asked.overhead, stated=asked.stated, request=of, allowed=allowed
+            ).lines
 
         return made() if of is not None else self._lines.get(config, card, made)
 
@@ -119,7 +122,7 @@ class Search:
             self._pools[key] = pool
         return self._pools[key]
 
-    def least(self, candidate: Candidate, config: ParallelConfig, most: int) -> int | None:
+    def least(self, candidate: Candidate, config: ParallelConfig, most: int, *, sure: bool = False) -> int | None:
         """The fewest replicas, up to `most`, that do what is asked. Where their number is fixed, that one or none."""
         question, card = self.question, candidate.card
         fixed = question.dp or (most if candidate.fixed else None)
@@ -128,7 +131,7 @@ class Search:
         most = fixed or most
         if most < 1 or self.free(card, config, overhead=0) <= 0:  # the weights alone, which need no lines to be made
             return None
-        free = self.free(card, config)
+        free = self.free(card, config, total(self.lines(card, config)).high if sure else None)
         if free <= 0:
             return None
         if question.lengths is None:
@@ -137,18 +140,20 @@ class Search:
             max_sequences = self.max_sequences(card, config, free)
             needed = ceil_div(question.users, max_sequences) if question.users <= max_sequences * most else None
             if needed is not None and question.rate is not None:
-                carried = replicas(lambda rate: self.load(card, config, free, rate=rate), question.rate, most)
+                slowest = candidate.slowest
+                carried = replicas(
+                    lambda rate: self.times.load(card, config, free, rate=rate, slowest=slowest), question.rate, most
+                )
                 needed = None if carried is None else max(needed, carried)
-            elif needed is not None and question.targets is not None:
-                needed = self._quick_enough(card, config, free, needed, most)
+            elif needed is not None and (question.targets is not None or candidate.slowest is not None):
+                needed = self._quick_enough(candidate, config, free, needed, most)
         return needed if needed is None or fixed is None else fixed
 
-    def _quick_enough(self, card: Card, config: ParallelConfig, free: int, low: int, high: int) -> int | None:
+    def _quick_enough(self, candidate: Candidate, config: ParallelConfig, free: int, low: int, high: int) -> int | None:
         """The fewest of `low` to `high` replicas on which the users meet the targets, or None."""
 
         def met(dp: int) -> bool:
-            latency = self.load(card, config, free, users=ceil_div(self.question.users, dp)).latency
-            return self.question.targets is None or latency is None or latency.missed(self.question.targets) is None
+            return self.times.missed(candidate, config, free, dp) is None
 
         if not met(high):
             return None
@@ -157,60 +162,7 @@ class Search:
             low, high = (low, middle) if met(middle) else (middle + 1, high)
         return high
 
-    def load(
-        self, card: Card, config: ParallelConfig, free: int, *, rate: float | None = None, users: int | None = None
-    ) -> Load:
-        """One replica under its part of the load. Raises KvcalcError where a rate of the card is not known."""
-        question = self.question
-        assert question.lengths is not None
-        memory, longest = self.backend.replica_memory(config, card), question.allowed
-        each = memory.each if memory.pooled else lambda _: memory.each(longest)
-        clock, read = self.clock(card, config), self._read(config)
-        if self._work is None:
-            self._work = work_of(clock.demand.flops, question.lengths, question.found)
-        return serve(
-            Replica(self._pool(memory, free), each, clock, self._work, read),
-            question.lengths,
-            rate=rate,
-            users=users,
-            targets=question.targets,
-            found=question.found,
-        )
-
-    def clock(self, card: Card, config: ParallelConfig) -> Clock:
-        """The clock of one replica. Raises KvcalcError where a rate of the card is not known."""
-        precision, facts = config.precision, config.precision.request.facts
-        name = precision.weights_name or (facts.weights_dtype or facts.dtype).name
-        pace = pace_of(self.backend.name) if self.backend.name else pace_for(name)
-        key = card.name, precision.whole.bytes, name, config.layout
-        kept = self._clocks.get(key)
-        if kept is None:
-            machine = machine_of(card, config.layout, name, pace, self.question.attained)
-            demand = self._demand(precision, name, quantised=quantises(card, name, pace))
-            kept = self._clocks[key] = Clock(machine, demand)
-        return kept
-
-    def _demand(self, precision: Precision, name: str, *, quantised: bool) -> Demand:
-        key = precision.whole.bytes, name, quantised
-        kept = self._demands.get(key)
-        if kept is None:
-            request, weights = precision.request, precision.whole.bytes
-            kept = self._demands[key] = demand_of(
-                request.model, weights, name, encoder_tokens=request.encoder_tokens, quantised=quantised
-            )
-        return kept
-
-    def _read(self, config: ParallelConfig) -> float:
-        """Bytes of the cache that a new token of a mean sequence reads on one GPU, each stage its own part."""
-        request, layout = config.precision.request, config.layout
-        key = request.widths, layout
-        kept = self._reads.get(key)
-        if kept is None:
-            read = sum(term.each * term.seen.at(self._tokens) for term in cache_reads(request, layout))
-            kept = self._reads[key] = read / layout.pp
-        return kept
-
-    def _found(self, candidate: Candidate, config: ParallelConfig, dp: int) -> Deployment:
+    def _found(self, candidate: Candidate, config: ParallelConfig, dp: int, *, sure: bool) -> Deployment:
         free, memory = self.free(candidate.card, config), self.backend.replica_memory(config, candidate.card)
         load = self._load(candidate.card, config, free, dp)
         if load is not None and load.mean_share is not None:
@@ -219,7 +171,15 @@ class Search:
             lines = self.lines(candidate.card, config, self._request(config, dp, self.question.users))
             room = self.free(candidate.card, config, total(lines).likely)
             taken = memory.needed(ceil_div(self.question.users, dp), self._tokens) / room
-        return Deployment(candidate, config, config.layout._replace(dp=dp), max(0.0, 1 - taken), load)
+        layout = config.layout._replace(dp=dp)
+        return Deployment(
+            candidate, config, layout, max(0.0, 1 - taken), load, sure or self._surely(candidate, config, dp)
+        )
+
+    def _surely(self, candidate: Candidate, config: ParallelConfig, dp: int) -> bool:
+        """Whether so many replicas do with the most that overheads may take."""
+        needed = self.least(candidate, config, dp, sure=True)
+        return needed is not None and needed <= dp
 
     def _request(self, config: ParallelConfig, dp: int, users: int) -> Request:
         layout = config.layout._replace(dp=dp)
@@ -234,16 +194,23 @@ class Search:
         """All that an answer says of a deployment."""
         question, card, config, load = self.question, found.card, found.config, found.load
         dp = found.layout.dp
-        size, share = total(self.lines(card, config)), self.backend.share(config, card)
+        share = self.backend.share(config, card)
         users = question.users
         if load is not None and load.concurrency is not None:
             users = max(users, ceil(load.concurrency * dp))
         request = self._request(config, dp, users)
-        lines = self.lines(card, config, request)
+        allowed = self._allowed(found)
+        longest = request._replace(context=question.allowed)
+        lines = self.lines(card, config, longest if self.backend.limited else request, allowed)
+        size = total(lines if self.backend.limited else self.lines(card, config))
         budget = Budget(card.memory, None, share, config.precision.weights, lines, card, self.backend.of_free)
-        fit = self.backend.replica_memory(config, card).fit(
-            split_memory(config.precision.whole, config.rank, budget), request
+        memory, split = (
+            self.backend.replica_memory(config, card),
+            split_memory(config.precision.whole, config.rank, budget),
         )
+        fit = memory.fit(split, request)
+        if self.backend.name and question.lengths is not None:  # the pool as the engine counts it, by its own limit
+            fit = fit._replace(capacity_tokens=memory.fit(split, longest).capacity_tokens)
         max_sequences: dict[int, int | None] = {}
         for overhead in size:
             if fit.max_batch is None or (question.lengths is None and overhead == size.likely):
@@ -262,7 +229,20 @@ class Search:
             headroom=found.headroom,
             binding=fit.binding if question.rate is None else self._binding(card, config, dp),
             load=load,
+            sequences=allowed,
+            sure=found.sure,
         )
+
+    def _allowed(self, found: Deployment) -> int:
+        """Sequences that one server is told to allow: those of its users, or at a rate as many as are there at times.
+
+        At random arrivals their number is Poisson: 99 in 100 times no more than mean + 2.33 deviations, and one more.
+        """
+        users = ceil_div(self.question.users, found.layout.dp)
+        if found.load is None or found.load.concurrency is None or self.question.rate is None:
+            return users
+        mean = found.load.concurrency
+        return max(users, ceil(mean + _P99 * sqrt(mean)) + 1)
 
     def _load(self, card: Card, config: ParallelConfig, free: int, dp: int) -> Load | None:
         """One replica at work; None where no lengths are known, or where a rate of the card is not."""
@@ -270,9 +250,9 @@ class Search:
         if question.lengths is None:
             return None
         if question.rate is not None:
-            return self.load(card, config, free, rate=question.rate / dp)
+            return self.times.load(card, config, free, rate=question.rate / dp)
         try:
-            return self.load(card, config, free, users=ceil_div(question.users, dp))
+            return self.times.load(card, config, free, users=ceil_div(question.users, dp))
         except KvcalcError:
             return None
 
@@ -282,7 +262,7 @@ class Search:
         found, free = None, self.free(card, config)
         while high < _MOST_RATE and (high - low > low / 100 or found is None):
             rate = 2 * high if found is None else (low + high) / 2
-            binding = self.load(card, config, free, rate=rate).binding
+            binding = self.times.load(card, config, free, rate=rate).binding
             if binding is not None:
                 found, high = binding, rate
             else:

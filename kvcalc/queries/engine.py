@@ -67,7 +67,7 @@ class EngineQuestion(NamedTuple):
         if budget.vram is None:
             return budget
         own = self.engine.utilization(self.question, budget.vram)  # which refuses where no fraction has a meaning
-        budget = budget._replace(of_free=self.engine.of_free, loaded=stated.loaded)
+        budget = budget._replace(of_free=self.engine.of_free, loaded=stated.loaded, divided=self.engine.divided)
         if budget.utilization is None:
             return budget._replace(utilization=stated.utilization or own)
         if stated.utilization is not None:

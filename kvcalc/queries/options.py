@@ -62,6 +62,8 @@ class Split(NamedTuple):
         dp: Replicas that share the batch.
         dcp: Ranks of tp that split the context between them.
         gpus: All together; alone it means tp.
+        ep: Ranks of expert parallelism, each of which has whole experts.
+        dp_attention: Whether the replicas share one copy of the experts.
     """
 
     tp: int | None = None
@@ -69,6 +71,8 @@ class Split(NamedTuple):
     dp: int | None = None
     dcp: int | None = None
     gpus: int | None = None
+    ep: int | None = None
+    dp_attention: bool | None = None
 
 
 class NamedGpu(NamedTuple):
@@ -148,7 +152,8 @@ OPTION_NAMES = frozenset(
 def said(workload: Workload, form: CacheFormat, split: Split, gpu: NamedGpu | None = None) -> dict[str, Any]:
     """What was said, under the names of `request.ask`; the whole layout where a number of GPUs was."""
     counted = split.gpus is not None or (gpu is not None and gpu.number is not None)
-    layout = layout_of(split, gpu) if counted else split._replace(gpus=None)._asdict()
+    alone = split._replace(gpus=None)._asdict()
+    layout = alone | layout_of(split, gpu) if counted else alone
     every = {**workload._asdict(), **form._asdict(), **layout}
     return {name: value for name, value in every.items() if value is not None}
 

@@ -41,7 +41,8 @@ def savings(question: SizeQuestion, found: SizeAnswer) -> tuple[Saving, ...]:
         return ()  # the last is a text on standard input, which is read once
     if question.source.model == "-":
         question = question._replace(source=Source(found.size.request.facts))
-    before, kept = fitted.memory.kv_budget, []
+    before = fitted.memory.kv_budget
+    kept: list[Saving] = []
     for change, other in _changes(question, found):
         with suppress(KvcalcError):  # what the engine has not, or what its own flags state
             fit = answer(other).fit

@@ -91,21 +91,19 @@ def _joined(written: "Written") -> str | None:
 def _start(answer: PlanAnswer, row: PlanRow) -> Start:
     """What is to be started for a row."""
     precision, wanted = row.config.precision, answer.proposal.search.question
-    sequences = row.request.sequences_per_replica
-    if wanted.rate is not None and row.max_sequences is not None:  # as many as come together at times, not on average
-        sequences = row.max_sequences // row.layout.dp
     # What an engine takes by itself may depend on the rest of its command.
     stated = answer.engine is not None or answer.question.utilization is not None
     return Start(
         answer.model.ids[0] if answer.model.ids else answer.question.source.text,
         wanted.allowed,
-        sequences,
+        row.sequences,
         row.layout,
         precision.packed or (None if precision.kv == "auto" else precision.kv),
         None if isinstance(precision.weights, int | str) else precision.weights.name,
         row.fit.memory.utilization if stated else None,
         row.card if row.card.name else None,
         None if answer.engine is None else answer.engine.started.version.name,
+        answer.model.dimensions is not None and bool(answer.model.dimensions.experts),
     )
 
 
@@ -118,7 +116,8 @@ def command(answer: PlanAnswer, row: PlanRow) -> str | None:
     used = "" if memory.utilization is None else f"{memory.utilization.part / memory.utilization.of:.12g}"
     gpu = ["--gpu", row.card.name] if row.card.name else ["--vram", f"{row.card.memory}B"]
     words = ["kvcalc", source.text, "-c", str(row.request.context), "-b", str(row.request.batch), *gpu]
-    words += [word for name, size in layout._asdict().items() if size > 1 for word in (f"--{name}", str(size))]
+    words += [word for name, size in layout.sizes.items() for word in (f"--{name}", str(size))]
+    words += ["--dp-attention"] * (layout.sharing > 1)
     precision = row.config.precision
     words += ["--kv-dtype", precision.kv] if precision.kv != "auto" else []
     if precision.weights != "auto":

@@ -84,7 +84,25 @@ def _explanation(section: Section) -> Iterator[RenderableType]:
         yield Padding(Text(str(source), "italic"), (0, 0, 0, 4))
 
 
+def _fitting(section: Section, units: Units, width: int) -> Section:
+    """Names that people copy do not wrap: where the width is short, whole columns go, in the order of `drop`."""
+
+    def taken(i: int) -> int:
+        texts = (cell_texts(row[i], units) for row in section.rows)
+        shown = (text if isinstance(text, str) else text[0] for text in texts)
+        return max(len(section.columns[i]), *map(len, shown), 0) + _GAP
+
+    kept = list(range(len(section.columns)))
+    for i in section.drop:
+        if sum(map(taken, kept)) - _GAP <= width:
+            break
+        kept.remove(i)
+    rows = [tuple(row[i] for i in kept) for row in section.rows]
+    return section._replace(columns=tuple(section.columns[i] for i in kept), rows=rows, drop=())
+
+
 def _table(section: Section, units: Units, width: int) -> Table:
+    section = _fitting(section, units, width)
     columns = [[row[i] for row in section.rows] for i in range(len(section.columns))]
     heads = [section.columns[0] or section.title, *section.columns[1:]]
     form: Form = _widest_form(heads, columns, units, width) if section.exact else "short"

@@ -104,6 +104,8 @@ def _run(start: _Start) -> "LogRun":
             "pp": request.layout.pp,
             "dp": request.layout.dp,
             "dcp": request.layout.dcp,
+            "ep": request.layout.ep,
+            "dp_attention": request.layout.sharing > 1,
         },
     }
 
@@ -200,8 +202,8 @@ def _facts(checked: Checked) -> list[str]:
     request = checked.question.request
     k, v = request.widths.k.name, request.widths.v.name
     facts = [_engine(checked), f"{request.context:,} tokens", k if k == v else f"K in {k}, V in {v}"]
-    sizes = {"batch": request.batch, **request.layout._asdict()}
-    return facts + [f"{name} {size}" for name, size in sizes.items() if size > 1]
+    facts += [f"batch {request.batch}"] * (request.batch > 1)
+    return facts + [f"{name} {size}" for name, size in request.layout.sizes.items()]
 
 
 def _row(compared: Compared) -> tuple[Cell, ...]:

@@ -9,8 +9,10 @@ __all__ = ["flat", "pick", "picked"]
 
 # Keys of a plan's option that --get knows although there may be none.
 _OF_A_PLAN = (
-    "gpu", "gpus", "tp", "pp", "dp", "dcp", "kv_dtype", "weights_dtype", "users", "max_batch", "max_context",
+    "gpu", "gpus", "tp", "pp", "dp", "dcp", "ep", "kv_dtype", "weights_dtype", "users", "max_batch", "max_context",
     "capacity_tokens", "kv_budget_bytes_per_gpu", "headroom", "binding", "command", "price_per_hour", "engine_flags",
+    "tight", "machines", "tpot_seconds", "ttft_seconds", "prefill_seconds", "requests_per_second",
+    "max_requests_per_second", "cost_per_million_tokens",
 )  # fmt: skip
 
 

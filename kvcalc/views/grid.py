@@ -94,8 +94,7 @@ def settings(grid: Grid, view: View) -> list[str]:
     if "kv_dtype" not in view.varied:
         k, v = (dtype.name for dtype in request.widths[:2])
         found.append(f"K and V in {k}" if k == v else f"K in {k}, V in {v}")
-    shape = {name: size for name, size in request.layout._asdict().items() if size > 1 and name not in view.varied}
-    found += [f"{name} {size}" for name, size in shape.items()]
+    found += [f"{name} {size}" for name, size in request.layout.sizes.items() if name not in view.varied]
     if request.encoder_tokens is not None:
         found.append(many(request.encoder_tokens, "encoder token"))
     if plane.setting.engine is not None and plane.setting.question is not None and "engine" not in view.varied:

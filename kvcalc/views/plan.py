@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from kvcalc.core.overheads import total
+from kvcalc.perf.latency import Targets
 from kvcalc.perf.load import Load
 from kvcalc.planner.ranking import price
 from kvcalc.planner.reasons import Refused
@@ -14,9 +15,9 @@ from kvcalc.views.model import model_values
 from kvcalc.views.size import overhead_lines
 
 if TYPE_CHECKING:
-    from kvcalc.views.types.plan import PlanDocument, PlanOption, PlanRequest, RefusedGpus, ReplicaLoad
+    from kvcalc.views.types.plan import PlanDocument, PlanOption, PlanRequest, RefusedGpus, ReplicaLoad, TokenCost
 
-__all__ = ["cache_name", "plan_document", "rows"]
+__all__ = ["cache_name", "machine_types", "plan_document", "rows"]
 
 
 def plan_document(answer: PlanAnswer) -> "PlanDocument":
@@ -80,13 +81,20 @@ def _request(answer: PlanAnswer) -> "PlanRequest":
         "dcp": split.dcp,
         "across_machines": wanted.across,
         "overhead_bytes": wanted.overhead,
+        "prefix_hit": question.prefix_hit,
+        "ttft_seconds": None if question.targets is None else question.targets.ttft,
+        "tpot_seconds": None if question.targets is None else question.targets.tpot,
+        "e2e_seconds": None if question.targets is None else question.targets.e2e,
+        "percentile": Targets().percentile if question.targets is None else question.targets.percentile,
+        "count": "any" if question.every_count else "machine",
         "sort": question.sort,
     }
 
 
 def _option(row: PlanRow, answer: PlanAnswer, starts: Starts) -> "PlanOption":
-    memory, size = row.fit.memory, total(row.lines)
+    memory, size, load = row.fit.memory, total(row.lines), row.load
     flags = starts(row)
+    tpot, ttft, prefill = (None, None, None) if load is None else (load.tpot, load.ttft, load.prefill)
     return {
         "gpu": row.card.name or None,
         "gpus": row.gpus,
@@ -94,6 +102,7 @@ def _option(row: PlanRow, answer: PlanAnswer, starts: Starts) -> "PlanOption":
         "pp": row.layout.pp,
         "dp": row.layout.dp,
         "dcp": row.layout.dcp,
+        "ep": row.layout.ep,
         "kv_dtype": cache_name(row),
         "weights_dtype": row.config.precision.weights_name or None,
         "users": row.request.batch,
@@ -112,13 +121,46 @@ def _option(row: PlanRow, answer: PlanAnswer, starts: Starts) -> "PlanOption":
         "kv_budget_bytes_per_gpu": memory.kv_budget,
         "kv_bytes_per_gpu": row.fit.kv_asked,
         "overheads": overhead_lines(row.lines),
-        "load": None if row.load is None else _load(row.load),
+        "tight": not row.sure,
+        "machines": list(machine_types(row)),
+        "load": None if load is None else _load(load),
+        "tpot_seconds": tpot and tpot.likely,
+        "tpot_seconds_low": tpot and tpot.low,
+        "tpot_seconds_high": tpot and tpot.high,
+        "ttft_seconds": ttft and ttft.likely,
+        "ttft_seconds_low": ttft and ttft.low,
+        "ttft_seconds_high": ttft and ttft.high,
+        "prefill_seconds": prefill and prefill.likely,
+        "prefill_seconds_low": prefill and prefill.low,
+        "prefill_seconds_high": prefill and prefill.high,
+        "requests_per_second": None if load is None else load.rate * row.layout.dp,
+        "max_requests_per_second": None if load is None else load.capacity * row.layout.dp,
         "price_per_hour": None if row.card.price is None else price(row),
+        "cost_per_million_tokens": _cost(row, answer),
         "command": command(answer, row),
         "engine_flags": {name: line.words for name, line in flags.items()},
         "engine_lacks": {name: line.why for name, line in flags.items() if line.why is not None},
         "servers": {name: line.servers for name, line in flags.items() if line.words is not None},
     }
+
+
+def machine_types(row: PlanRow) -> tuple[str, ...]:
+    """The machine types that have the cards of one replica, or the largest where it takes several of them."""
+    from kvcalc.cards.shipped import rented
+
+    types = rented().get(row.card.name, {})
+    gpus = row.layout.tp * row.layout.pp
+    return types.get(gpus) or (types[max(types)] if types and gpus > max(types) else ())
+
+
+def _cost(row: PlanRow, answer: PlanAnswer) -> "TokenCost | None":
+    """What a million tokens cost at the rate of the row."""
+    lengths = answer.proposal.search.question.lengths
+    if row.card.price is None or row.load is None or lengths is None or not row.load.rate:
+        return None
+    requests = 3600 * row.load.rate * row.layout.dp
+    each = 1e6 * price(row) / requests
+    return {"input": each / lengths.prompt, "output": each / lengths.generated}
 
 
 def _load(load: Load) -> "ReplicaLoad":

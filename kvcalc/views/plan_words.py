@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from kvcalc.core.card import MEMORY_SOURCES
+from kvcalc.core.durations import format_seconds
 from kvcalc.core.overheads import Overhead
 from kvcalc.core.units import many
 from kvcalc.errors import escape
@@ -13,7 +14,7 @@ from kvcalc.planner.rows import PlanRow
 from kvcalc.queries.plan import PlanAnswer
 from kvcalc.queries.starts import starts_of
 from kvcalc.views.model import model_facts
-from kvcalc.views.plan import cache_name
+from kvcalc.views.plan import cache_name, machine_types
 from kvcalc.views.report import Bytes, Cell, Count, Part, Report, Section
 from kvcalc.views.words import limited_by
 
@@ -33,6 +34,8 @@ def plan_report(answer: PlanAnswer) -> Report:
     if best is not None:
         memory, bar = _memory(best)
         sections += [memory, *_starts(best, answer)]
+        if answer.question.machines:
+            sections.append(_machines(leading(proposal.rows)[: answer.question.top]))
     return Report(
         sections,
         title=proposal.facts.name,
@@ -48,7 +51,7 @@ def plan_report(answer: PlanAnswer) -> Report:
 
 def split_words(row: PlanRow) -> str:
     """How a model is spread: `tp 4 x dp 2`."""
-    sizes = [f"{name} {size}" for name, size in row.layout._asdict().items() if size > 1]
+    sizes = [f"{name} {size}" for name, size in row.layout.sizes.items()]
     return " x ".join(sizes) or "one GPU"
 
 
@@ -63,7 +66,7 @@ def _table(proposal: Proposal, top: int) -> Section:
     heads = ["GPUs", "split"]
     heads += [head for head, named in zip(("cache", "weights"), several, strict=True) if named]
     heads += ["seqs", "range", "headroom", "limit"]
-    heads += ["TPOT"] if any(row.load for row in shown) else ["context"]
+    heads += ["TPOT", "TTFT", "most req/s"] if any(row.load for row in shown) else ["context"]
     heads += ["an hour"] if any(row.card.price is not None for row in shown) else []
     rows: list[tuple[Cell, ...]] = []
     for row in shown:
@@ -77,14 +80,26 @@ def _table(proposal: Proposal, top: int) -> Section:
         )
         cells += [Count(row.max_sequences), spread, f"{100 * row.headroom:.0f} %", limited_by(row.binding)]
         if "TPOT" in heads:
-            seconds = None if row.load is None else row.load.seconds_per_token
-            cells.append("" if seconds is None else f"~{1000 * seconds:.1f} ms")
+            seconds = [None, None] if row.load is None else [row.load.seconds_per_token, row.load.ttft_seconds]
+            cells += ["" if each is None else f"~{format_seconds(each)}" for each in seconds]
+            cells.append("" if row.load is None else f"~{row.load.capacity * row.layout.dp:.3g}")
         else:
             cells.append(Count(row.fit.max_context))
         if "an hour" in heads:  # in whatever money the user's file has
             cells.append("" if row.card.price is None else f"{price(row):,.2f}")
         rows.append(tuple(cells))
-    return Section("plan", tuple(heads), rows, keys=True)
+    narrow = tuple(heads.index(head) for head in ("most req/s", "range", "limit", "TTFT", "headroom") if head in heads)
+    return Section("plan", tuple(heads), rows, keys=True, drop=narrow)
+
+
+def _machines(rows: list[PlanRow]) -> Section:
+    """The machine types of each card, for one replica."""
+    found = {_replica(row): ", ".join(machine_types(row)) or "no machine type of the catalogue" for row in rows}
+    return Section("machine types", ("replica", "machine types"), list(found.items()))
+
+
+def _replica(row: PlanRow) -> str:
+    return f"{row.layout.tp * row.layout.pp} x {row.card.name}" if row.card.name else "no card is named"
 
 
 def _said(proposal: Proposal) -> Iterator[tuple[Cell, ...]]:
@@ -152,6 +167,7 @@ def _verdict(proposal: Proposal) -> str:
         limit = "no plan" if fixed else f"no plan within {many(question.most_gpus, 'GPU')}"
         return f"{limit}: nearest is {_number(miss)}, limited by {limited_by(miss.binding)}: {miss.why}"
     words = f"plan: {_name(best)}, {split_words(best)}" if best.gpus > 1 else f"plan: {_name(best)}"
+    words += "" if best.sure else "; tight: not with the most that overheads may take"
     if best.max_sequences_low is None or best.max_sequences_low == best.max_sequences_high:
         return words
     low, high = best.max_sequences_low, best.max_sequences_high
@@ -167,6 +183,9 @@ def _notes(proposal: Proposal) -> list[str]:
             found.append(f"memory of {best.card.label}: {MEMORY_SOURCES[best.card.memory_source]}")
         if any(line.size.low < line.size.high for line in best.lines):
             found.append("overheads are estimates, each with its observed range")
+    slowest = None if best is None else best.candidate.slowest
+    if slowest is not None and question.lengths is not None:
+        found.append(f"no card was taken whose token takes more than {format_seconds(slowest)}, which --tpot changes")
     if question.lengths is not None:
         found.append(question.lengths.words)
         found.append(f"{question.lengths.context:,.0f} tokens of a sequence on average over its time")

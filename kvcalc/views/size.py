@@ -74,6 +74,8 @@ def _request(request: Request, budget: "Budget | None", engine: "EngineSizes | N
         "pp": layout.pp,
         "dp": layout.dp,
         "dcp": layout.dcp,
+        "ep": layout.ep,
+        "dp_attention": layout.sharing > 1,
         "gpus": layout.gpus,
         "vram_bytes": None if whole is None else whole.vram,
         "utilization": None if whole is None else _share(whole),

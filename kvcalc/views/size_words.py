@@ -236,8 +236,9 @@ def _notes(size: Size) -> list[str]:
         found.append(f"{100 * size.bytes_per_sequence / textbook:.3g} % of the textbook size")
     layout = request.layout
     if layout.gpus > 1:
-        dcp = f", dcp {layout.dcp}" if layout.dcp > 1 else ""
-        found.append(f"tp {layout.tp}, pp {layout.pp}, dp {layout.dp}{dcp}")
+        more = [f"{name} {size}" for name, size in layout.sizes.items() if name in ("dcp", "ep")]
+        more += [f"{layout.sharing} replicas of attention share the experts"] * (layout.sharing > 1)
+        found.append(", ".join([f"tp {layout.tp}", f"pp {layout.pp}", f"dp {layout.dp}", *more]))
     return found
 
 

@@ -37,7 +37,7 @@ __all__ = ["KEYS", "Form", "rows", "sweep_document", "sweep_report"]
 
 _PLANE = (
     "model", "gpu", "weights", "engine", "engine_version", "kv_dtype", "k_dtype", "v_dtype", "tp", "pp", "dp", "dcp",
-    "gpus",
+    "ep", "gpus",
 )  # fmt: skip
 KEYS = (*_PLANE, *GridCell._fields)  # of every row, whatever was asked
 
@@ -49,13 +49,13 @@ def _head(model: Model, plane: Plane) -> tuple[object, ...]:
     """What all rows of a plane begin with."""
     gpu, weights, engine, kv_dtype, tp = plane.names
     if plane.setting is None:
-        return (model.name, gpu, weights, engine, None, kv_dtype, None, None, tp, None, None, None, None)
+        return (model.name, gpu, weights, engine, None, kv_dtype, None, None, tp, None, None, None, None, None)
     request, question = plane.setting.size.request, plane.setting.question
     k, v = (dtype.name for dtype in request.widths[:2])
     version = None if question is None else question.version.name
     name = None if plane.setting.engine is None else plane.setting.engine.name
     layout = request.layout
-    return (model.name, gpu, weights, name, version, kv_dtype, k, v, *layout, layout.gpus)
+    return (model.name, gpu, weights, name, version, kv_dtype, k, v, *layout[:5], layout.gpus)
 
 
 def rows(model: Model, answers: Iterable[tuple[Plane, GridCell]]) -> Iterator[tuple[object, ...]]:
@@ -81,6 +81,8 @@ def in_force(answer: GridAnswer) -> "GridOptions":
         "pp": None if layout is None else layout.pp,
         "dp": None if layout is None else layout.dp,
         "dcp": None if layout is None else layout.dcp,
+        "ep": None if layout is None else layout.ep,
+        "dp_attention": None if layout is None else layout.sharing > 1,
         "utilization": None if share is None else share.part / share.of,
         "vram_bytes": memory.vram,
         "kv_memory_bytes": memory.kv_memory,

@@ -12,6 +12,7 @@ _LIMITS = {
     "engine": "engine",
     "dtype": "format",
     "unknown": "unknown",
+    "latency": "latency",
 }
 
 

@@ -102,17 +102,16 @@ def answers() -> tuple[Answer, ...]:
 def _answer(row: dict[str, Any]) -> Answer:
     model, card = _model(row), _card(row)
     context = row.get("context") or ("max" if model.max_context else None)
-    request = ask(model, context=context, tp=row.get("tp", 1), pp=row.get("pp", 1))
+    tp, spread = row.get("tp", 1), row.get("settings", {}).get("expert_parallel")
+    request = ask(model, context=context, tp=tp, pp=row.get("pp", 1), ep=tp if spread else 1)
     version, _ = pick(ENGINE.versions, row["version"], "vllm")
     question = Question(request, place(model, request.layout), version, row.get("settings", {}), card=card)
     memory = round(row["total_gib"] * GIB) if "total_gib" in row else card.memory
     lines = beside_weights(ENGINE, question, memory).lines
     budget = Budget(memory, utilization=Fraction.parse(row["utilization"], "utilization"), overheads=lines, card=card)
-    layout, settings = request.layout, row.get("settings", {})
-    ep = layout.tp if settings.get("expert_parallel") else None
     whole = weigh(model, "auto")
     loaded = budget._replace(overheads=tuple(line for line in lines if line.name != "padded experts"))  # are printed
-    rank = fullest_rank(model, "auto", whole, tp=layout.tp, pp=layout.pp, ep=ep)
+    rank = fullest_rank(model, "auto", whole, request.layout)
     return Answer(
         row,
         split_memory(whole, _exactly(row["weights_gib"]), loaded) if "weights_gib" in row else None,

@@ -38,8 +38,6 @@ def test_tables_name_flags_that_their_engine_has() -> None:
         ("vllm serve m --cpu-offload-gb 10 --cpu-offload-gb 0", {}),
         ("vllm serve m --enable-lora", {"--enable-lora": "more"}),
         ("vllm serve m --enable-lora --no-enable-lora", {}),
-        ("vllm serve m --enable-expert-parallel", {"--enable-expert-parallel": "either"}),
-        ("vllm serve m -ep", {"-ep": "either"}),
         ("vllm serve m --load-format bitsandbytes", {"--load-format bitsandbytes": "either"}),
         ("vllm serve m --load-format safetensors", {}),
         ("vllm serve m --quantization bitsandbytes", {"--quantization bitsandbytes": "less"}),

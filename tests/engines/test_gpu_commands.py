@@ -290,6 +290,70 @@ def test_groups_of_attention_need_the_caches_memory(capsys: pytest.CaptureFixtur
         assert "give --kv-memory" in capsys.readouterr().err
 
 
+V3 = "deepseek-ai/DeepSeek-V3"
+
+
+@pytest.mark.parametrize(
+    ("command", "tp", "dp", "ep", "shared"),
+    [
+        (f"vllm serve {V3} --data-parallel-size 16 --enable-expert-parallel", 1, 16, 16, True),
+        (f"vllm serve {V3} --data-parallel-size 16", 1, 16, 1, True),  # experts are cut over tp x dp all the same
+        (f"vllm serve {V3} -tp 8 -dp 2 -ep", 8, 2, 16, True),
+        (f"vllm serve {V3} -tp 16 -ep", 16, 1, 16, False),
+        (f"vllm serve {LLAMA} -dp 16", 1, 16, 1, False),
+        (f"sglang serve {V3} --tp 16 --dp 16 --enable-dp-attention --ep 16", 1, 16, 16, True),
+        (f"sglang serve {V3} --tp 16 --dp 2 --enable-dp-attention", 8, 2, 1, True),
+        (f"sglang serve {V3} --tp 16 --ep-size 4", 16, 1, 4, False),
+        (f"trtllm-serve {V3} --tp_size 16 --ep_size 16 --enable_attention_dp", 1, 16, 16, True),
+        (f"trtllm-serve {V3} --tp_size 16 --ep_size 4", 16, 1, 4, False),
+    ],
+)
+def test_how_experts_are_spread(
+    command: str, tp: int, dp: int, ep: int, shared: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Attention and cache by tp and dp, experts over all ranks that share them; and no flag is left uncounted."""
+    assert run(["--gpu", "16xh200", "-c", "8k", "--json", "--", *command.split()]) in (0, 1)
+    document = json.loads(capsys.readouterr().out)
+    request = document["request"]
+    assert [request[key] for key in ("tp", "dp", "ep", "dp_attention")] == [tp, dp, ep, shared]
+    assert not [warning for warning in document["warnings"] if "experts" in warning]
+    assert document["fit"]["fits"] is not None
+
+
+def test_deepseek_on_two_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    """DP 16 and EP 16: 16 experts of 58 layers on a GPU, all else whole, in fp8, and 31.25 sequences of 32k at most.
+
+    A latent takes 61 x 576 x 2 B a token. Without a share of the experts no H200 would hold the 671 GB.
+    """
+    words = ("deepseek-v3", "--gpu", "16xh200", "-c", "32k", "-b", "500", "--json")
+    assert run([*words, "--dp", "16", "--ep", "16", "--dp-attention"]) in (0, 1)
+    found = json.loads(capsys.readouterr().out)
+    experts = 58 * 3 * 7168 * 2048
+    whole = 671_026_419_200 - 256 * experts  # parameters of the checkpoint beside the experts (its index, 2024)
+    assert found["fit"]["weights_bytes_per_gpu"] == pytest.approx(16 * experts + whole, rel=0.05)
+    assert found["kv"]["bytes_total_per_gpu"] == 32 * 32768 * 61 * 576 * 2
+    assert run([*words, "--dp", "16", "--ep", "16"]) in (0, 1)  # 16 ranks of one share by themselves
+    assert json.loads(capsys.readouterr().out)["fit"] == found["fit"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["llama3-8b", "--ep", "2", "--tp", "2"], "--ep: Llama 3 8B has no experts"),
+        (["deepseek-v3", "--ep", "3", "--tp", "8"], "--ep: 3 does not divide --tp 8"),
+        (["deepseek-v3", "--ep", "32", "--tp", "8", "--dp", "2"], "--ep: 32 does not divide the 16 ranks"),
+        (["mixtral-8x7b", "--ep", "16", "--dp", "16"], "--ep: 16 ranks are more than the model's 8 experts"),
+        (["deepseek-v3", "--dp-attention"], "--dp-attention: one replica shares its experts with none"),
+        (["--", "vllm", "serve", LLAMA, "-tp", "2", "-ep"], "--enable-expert-parallel: vLLM refuses it"),
+        (["--", "sglang", "serve", V3, "--tp", "8", "--ep", "3"], "--ep-size: 3 does not divide --tp-size 8"),
+    ],
+)
+def test_experts_that_cannot_be_spread(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, which names the option or the engine's flag."""
+    assert run(words) == 2
+    assert capsys.readouterr().err.startswith(f"kvcalc: error: {says}")
+
+
 @pytest.mark.parametrize(
     ("words", "key", "value"),
     [

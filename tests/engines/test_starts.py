@@ -103,6 +103,12 @@ MODELS = {
     "qwen3-next-80b": "Qwen/Qwen3-Next-80B-A3B-Instruct",
     "mistral-7b-v0.1": "mistralai/Mistral-7B-v0.1",
 }
+EXPERTS = ("gpt-oss-20b", "deepseek-v3", "qwen3-next-80b")
+SHARED = {
+    "vllm": (Layout(4, ep=4), Layout(1, 1, 4, sharing=4), Layout(2, 1, 2, ep=4, sharing=2)),
+    "sglang": (Layout(4, ep=2), Layout(1, 1, 4, sharing=4), Layout(2, 1, 2, ep=4, sharing=2)),
+    "tensorrt-llm": (Layout(4, ep=2),),
+}
 PLAIN = ("llama3-70b", "gemma3-27b", "mistral-7b-v0.1")  # whose checkpoints have 16 bits, and known parameters
 LAYOUTS = {
     "vllm": (Layout(), Layout(4), Layout(1, 4), Layout(2, 2, 3), Layout(8, dcp=8), Layout(1, 1, 2)),
@@ -128,28 +134,33 @@ def test_read_back(engine: str, data: st.DataObject, capsys: pytest.CaptureFixtu
         MODELS[model],
         data.draw(st.sampled_from((1, 100, 4096, 8191, 131072))),
         data.draw(st.integers(1, 256)),
-        data.draw(st.sampled_from(LAYOUTS[engine])),
+        data.draw(st.sampled_from(LAYOUTS[engine] + (SHARED.get(engine, ()) if model in EXPERTS else ()))),
         data.draw(st.sampled_from(FORMATS[engine])),
         data.draw(st.sampled_from((None, "fp8"))) if engine in ("vllm", "sglang") and model in PLAIN else None,
         None
         if engine == "llama.cpp"
         else data.draw(st.sampled_from((Fraction(92, 100), Fraction(1, 2), Fraction(8765, 10000)))),
+        experts=model in EXPERTS,
     )
     written = commands_for(start)[engine]
     assert written.refused is None
+    if written.servers > 1:  # replicas with experts, which vLLM would make share them
+        assert (engine, model in EXPERTS, written.servers) == ("vllm", True, start.layout.dp)
+        start = start._replace(layout=start.layout._replace(dp=1))
     gpus = ["--gpu", f"{start.layout.gpus}xh100", "--json"]
     front = [MODELS[model]] if engine == "llama.cpp" else []
     words = list(written.words)
-    if engine == "vllm":  # fewer sequences need less beside the cache, and no option of ours says how many at most
-        at = words.index("--max-num-seqs")
+    if (limit := {"vllm": "--max-num-seqs", "tensorrt-llm": "--max_batch_size"}.get(engine)) is not None:
+        at = words.index(limit)  # fewer sequences need less beside the cache, which no option of ours says
         del words[at : at + 2]
         front += ["--batch", str(start.sequences * start.layout.dp)]
     command = _asked([*front, *gpus, "--", *words], capsys)
     options = {
         "context": start.context, "batch": start.sequences * start.layout.dp, "kv-dtype": start.kv_dtype,
-        "weights": start.weights, "utilization": start.utilization, **start.layout._asdict(),
+        "weights": start.weights, "utilization": start.utilization, **start.layout.sizes,
     }  # fmt: skip
     said = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
+    said += ["--dp-attention"] * (start.layout.sharing > 1)
     direct = _asked([model, "--engine", engine, *gpus, *said], capsys)
     assert command == direct
 

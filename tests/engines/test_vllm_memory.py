@@ -23,16 +23,17 @@ GIB = 2**30
 
 
 def lines(
-    preset: str, card: str, version: str, *, tp: int = 1, pp: int = 1, context: int = 8192, **settings: Any
+    preset: str, card: str, version: str, *, tp: int = 1, pp: int = 1, ep: int = 1, context: int = 8192, **settings: Any
 ) -> dict[str, Overhead]:
-    return {line.name: line for line in ENGINE.memory(*question(preset, card, version, tp, pp, context, settings))}
+    asked = question(preset, card, version, tp, pp, context, settings, ep)
+    return {line.name: line for line in ENGINE.memory(*asked)}
 
 
 def question(
-    preset: str, name: str, version: str, tp: int, pp: int, context: int, settings: dict[str, Any]
+    preset: str, name: str, version: str, tp: int, pp: int, context: int, settings: dict[str, Any], ep: int = 1
 ) -> tuple[Question, int]:
     card = card_called(name)[1]
-    request = ask(loader.load(preset), context=context, tp=tp, pp=pp)
+    request = ask(loader.load(preset), context=context, tp=tp, pp=pp, ep=ep)
     row, _ = pick(ENGINE.versions, version, "vllm")
     return Question(request, place(request.model, request.layout), row, settings, card=card), card.memory
 
@@ -137,7 +138,7 @@ def test_workspaces_of_experts() -> None:
     }
     assert hopper == {"0.16.0": 0, "0.18.0": size}
     assert lines("deepseek-v3", "b200-sxm", "0.18.0", tp=8)["expert workspaces"].size.likely == 0  # FlashInfer's
-    spread = lines("minimax-m2.7", "h200-sxm", "0.18.0", tp=8, expert_parallel=True)["expert workspaces"]
+    spread = lines("minimax-m2.7", "h200-sxm", "0.18.0", tp=8, ep=8)["expert workspaces"]
     assert spread.size.likely == 8192 * 3072 * 2
 
 
@@ -178,7 +179,6 @@ def test_an_encoder_counts_unless_it_is_left_out() -> None:
         ("--limit-mm-per-prompt image=0", {"language_model_only": True}),
         ("--limit-mm-per-prompt image=2", {}),
         ("--max-num-seqs 64 --max-num-batched-tokens 4K", {"max_num_seqs": 64, "max_num_batched_tokens": 4096}),
-        ("--enable-expert-parallel", {"expert_parallel": True}),
         ("--performance-mode throughput", {"performance_mode": "throughput"}),
     ],
 )  # fmt: skip

@@ -69,7 +69,7 @@ def test_targets(targets: Targets, name: str | None) -> None:
 
 def test_a_miss_in_words() -> None:
     """What was promised, what is met."""
-    assert str(Miss("TTFT", 0.5, 1.2345, 95)) == "TTFT at p95 is 1.23 s: above 0.5 s"
+    assert str(Miss("TTFT", 0.5, 1.2345, 95)) == "TTFT at p95 is 1.23 s: above 500 ms"
 
 
 def test_more_replicas_meet_targets() -> None:
@@ -80,7 +80,7 @@ def test_more_replicas_meet_targets() -> None:
     slow = serve(server, mix, rate=5, targets=targets)
     assert slow.binding == "latency"
     assert slow.reason
-    assert slow.reason.startswith("TPOT at p95 is 0.0")
+    assert slow.reason.startswith("TPOT at p95 is 50.5 ms: above 20 ms")
     assert serve(server, mix, rate=5).carried
     needed = replicas(lambda rate: serve(server, mix, rate=rate, targets=targets), 5, 64)
     assert needed is not None

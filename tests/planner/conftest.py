@@ -21,6 +21,6 @@ def plain_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_blocks(*args: Any, **options: Any) -> Demand:
         return demand_of(*args, **options)._replace(blocks=Blocks(0, 0, 0.0, 0.0))
 
-    monkeypatch.setattr("kvcalc.planner.search.demand_of", without_blocks)
+    monkeypatch.setattr("kvcalc.planner.times.demand_of", without_blocks)
     for chosen in ("pace_of", "pace_for"):
-        monkeypatch.setattr(f"kvcalc.planner.search.{chosen}", lambda _name: pace)
+        monkeypatch.setattr(f"kvcalc.planner.times.{chosen}", lambda _name: pace)

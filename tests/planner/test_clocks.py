@@ -41,7 +41,7 @@ def timed(users: int = 1, **more: Any) -> PlanQuestion:
 def test_an_engine_has_its_own_pace(of: Any, weights: str, kernels: int) -> None:
     """As it is kept for the engine by its name, and not for one of no name."""
     found = search(timed(), EngineBackend(of, of.versions[-1], {}))
-    clock = found.clock(QUICK, ONE._replace(precision=ONE.precision._replace(weights_name=weights)))
+    clock = found.times.clock(QUICK, ONE._replace(precision=ONE.precision._replace(weights_name=weights)))
     pace = pace_of(of.name)
     assert pace != pace_of("")
     assert clock.machine.pace == pace
@@ -54,7 +54,7 @@ def test_an_engine_has_its_own_pace(of: Any, weights: str, kernels: int) -> None
 )
 def test_without_an_engine_the_format_has_the_pace(weights: str, name: str) -> None:
     """Blocks of GGUF, in all mixtures of files, are what llama.cpp's kernels are made for, and MLX has its own."""
-    clock = search(timed()).clock(QUICK, ONE._replace(precision=ONE.precision._replace(weights_name=weights)))
+    clock = search(timed()).times.clock(QUICK, ONE._replace(precision=ONE.precision._replace(weights_name=weights)))
     assert clock.machine.pace == pace_of(name)
     assert clock.demand.blocks.kernels == 36
 
@@ -63,7 +63,9 @@ def test_an_engine_whose_times_were_not_measured_is_in_doubt() -> None:
     """It is said so, and the range is wider than that of llama.cpp on the same card."""
     made = engine()
     doubts = [
-        search(timed(), EngineBackend(of, of.versions[-1], {})).clock(QUICK, config(model(model_type="llama"))).doubt
+        search(timed(), EngineBackend(of, of.versions[-1], {}))
+        .times.clock(QUICK, config(model(model_type="llama")))
+        .doubt
         for of in (made, LLAMA_CPP)
     ]
     said = "no times of this engine were measured"
@@ -89,7 +91,7 @@ def test_each_card_and_layout_has_its_own_time(order: Sequence[tuple[Layout, int
     found, half = search(timed()), QUICK._replace(name="half", bandwidth=5 * 10**8)
     for layout, users, milliseconds in order:
         each = config(model(), layout, M)
-        seconds = [found.load(of, each, 100 * M, users=users).seconds_per_token for of in (QUICK, half)]
+        seconds = [found.times.load(of, each, 100 * M, users=users).seconds_per_token for of in (QUICK, half)]
         assert seconds == pytest.approx([milliseconds / 1e3, 2 * milliseconds / 1e3])
 
 
@@ -100,7 +102,7 @@ def test_each_cache_format_has_its_own_time(order: tuple[float, ...]) -> None:
     found, formats = search(timed()), {0.2048: "bf16", 0.1024: "fp8"}
     for milliseconds in order:
         each = ONE._replace(precision=precision(model(), M, kv=formats[milliseconds]))
-        seconds = found.load(QUICK, each, 10 * M, users=1).seconds_per_token
+        seconds = found.times.load(QUICK, each, 10 * M, users=1).seconds_per_token
         assert seconds == pytest.approx((1 + milliseconds) / 1e3)
 
 
@@ -109,7 +111,7 @@ def test_a_card_without_fp8_converts_no_inputs(order: tuple[str, ...]) -> None:
     """Its kernels unpack fp8 weights to 16 bits: two kernels less in each of 8 blocks, in whichever order they are asked."""
     cards = {"with": QUICK, "without": QUICK._replace(name="without", flops8=None)}
     found, fp8 = search(timed()), ONE._replace(precision=ONE.precision._replace(weights_name="fp8"))
-    kernels = {name: found.clock(cards[name], fp8).demand.blocks.kernels for name in order}
+    kernels = {name: found.times.clock(cards[name], fp8).demand.blocks.kernels for name in order}
     assert kernels == {"with": 52, "without": 36}
 
 
@@ -120,7 +122,7 @@ def test_what_is_found_of_a_prompt_is_not_computed() -> None:
     """
     slow = QUICK._replace(flops16=10**12)
     found = search(timed(found=Found(tokens=50), targets=Targets(ttft=1.0)))
-    load = found.load(slow, config(model()), 10 * M, users=1)
+    load = found.times.load(slow, config(model()), 10 * M, users=1)
     assert load.prefill_seconds == pytest.approx(0.000_270_086_4)
     assert load.latency is not None
     assert load.latency.prompts == (pytest.approx((0.000_270_086_4, 1.0)),)

@@ -1,6 +1,7 @@
 """`kvcalc plan`: published and hand-checked numbers, and what a user sees where there is no plan."""
 
 import json
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -93,7 +94,7 @@ def test_the_fewest_gpus_come_first(cli: Run) -> None:
 
     Four take 32.85 GiB of weights each and leave 36 GiB, so that 144 GiB hold 100 x 1.25 GiB; three leave 24 GiB, 73 GiB.
     """
-    found = plan(cli, "llama3-70b", "--users", "100", "--gpu", "h100", "--overhead", "2GiB")
+    found = plan(cli, "llama3-70b", "--users", "100", "--gpu", "h100", "--overhead", "2GiB", "--count", "any")
     best = found["best"]
     assert (best["gpus"], best["tp"], best["pp"], best["dp"]) == (4, 4, 1, 1)
     budget = 85_018_877_624 * 9 // 10 - 70_550_000_000 * 2 // 4 - 2 * GIB
@@ -115,7 +116,7 @@ def test_replicas_where_a_model_is_small(cli: Run) -> None:
 
 def test_smaller_formats_are_told_and_not_taken(cli: Run) -> None:
     """The cache stays as the model has it, and the answer says what fp8 would save."""
-    found = plan(cli, "llama3-70b", "--users", "100", "--gpu", "h100-sxm")
+    found = plan(cli, "llama3-70b", "--users", "100", "--gpu", "h100-sxm", "--count", "any")
     assert {row["kv_dtype"] for row in found["options"]} == {"bf16"}
     fp8 = next(
         change for change in found["changes"] if change["kv_dtype"] == "fp8" and change["option"] == "--kv-dtype"
@@ -431,12 +432,19 @@ def test_a_script_sees_that_there_is_no_plan(cli: Run) -> None:
 
 
 def test_prices_of_ones_own_rank(cli: Run, tmp_path: Path) -> None:
-    """With prices in a file of the user's, the cheapest comes first, though it is more GPUs."""
+    """With prices of all cards, in a file of the user's or on the command line, the cheapest comes first, though it is
+    more memory; with one of them unknown memory decides, unless the order is that of prices.
+    """
     file = tmp_path / "own.yaml"
     file.write_text("h100-sxm: {price: 9}\nl40s: {price: 1}\n", encoding="utf-8")
     words = ("llama3-8b", "--users", "40", "-c", "8k", "--gpu", "h100-sxm,l40s", "--gpu-file", str(file))
     by_rank, by_price = (plan(cli, *words, "--sort", sort)["best"] for sort in ("rank", "price"))
-    assert (by_rank["gpu"], by_price["gpu"]) == ("h100-sxm", "l40s")
+    assert (by_rank["gpu"], by_price["gpu"]) == ("l40s", "l40s")
+    asked = ("llama3-8b", "--users", "40", "-c", "8k", "--gpu", "h100-sxm,l40s")
+    least = plan(cli, *asked, "--price", "l40s=1")["best"]
+    assert (least["gpu"], least["gpus"], least["price_per_hour"]) == ("h100-sxm", 1, None)
+    assert plan(cli, *asked, "--price", "l40s=1", "--sort", "price")["best"]["gpu"] == "l40s"
+    assert plan(cli, *asked, "--price", "l40s=1", "--price", "h100=1.9")["best"]["price_per_hour"] == 1.9
     assert by_price["price_per_hour"] == by_price["gpus"]
     table = cli("plan", *words, "--sort", "price", "-f", "plain").out.splitlines()
     heads, first = (line.split("\t") for line in table[2:4])
@@ -477,7 +485,7 @@ def test_progress_is_seen_on_a_terminal_and_gone_after(cli: Run, monkeypatch: py
     monkeypatch.setattr("kvcalc.cli.plan._QUIET_SECONDS", 0)
     monkeypatch.setattr("kvcalc.cli.plan._TICK_SECONDS", 0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    done = cli("plan", "llama3-8b", "--gpu", "h100,l4", "-q")
+    done = cli("plan", "llama3-8b", "--gpu", "h100,l40s", "-q")
     assert "kvcalc: 1 of 10 searches" in done.err
     assert done.err.endswith("\r\x1b[K")
     assert done.out == "1\n"
@@ -550,13 +558,13 @@ def test_it_fits_into_80_columns(cli: Run, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("COLUMNS", "80")
     done = cli("plan", "llama3-70b", "--users", "100", "-f", "table")
     assert max(map(len, done.out.splitlines())) <= 80
-    assert "16 x l4             tp 8 x pp 2" in done.out
+    assert re.search(r"^8 x l40s +tp 8 ", done.out, re.MULTILINE)
 
 
 def test_rows_of_csv(cli: Run) -> None:
     """CSV has one line for each row, under the names of JSON."""
     lines = cli("plan", "llama3-70b", "--gpu", "h100,h200", "-f", "csv").out.splitlines()
-    assert lines[0].startswith("gpu,gpus,tp,pp,dp,dcp,kv_dtype,weights_dtype")
+    assert lines[0].startswith("gpu,gpus,tp,pp,dp,dcp,ep,kv_dtype,weights_dtype")
     assert len(lines) == 1 + len(plan(cli, "llama3-70b", "--gpu", "h100,h200")["options"])
 
 

@@ -107,16 +107,17 @@ def test_other_formats_are_told_and_not_taken() -> None:
 
 
 def test_rows_that_another_beats_are_not_shown() -> None:
-    """Two layers to a GPU either way: tp 2 and two stages have the same headroom, and tp is simpler."""
+    """Two layers to a GPU, or a replica for each user: the same headroom, and replicas of one GPU are the simplest."""
     found = proposed([Candidate(SMALL)], users=2, pinned=ANY, most=2)
-    assert [(row.layout.tp, row.layout.pp, row.layout.dp) for row in found.rows] == [(2, 1, 1)]
+    assert [(row.layout.tp, row.layout.pp, row.layout.dp) for row in found.rows] == [(1, 1, 2)]
 
 
 def test_by_price() -> None:
     """A large card for 10 an hour, or three middle ones for 2 each."""
     priced = [Candidate(MIDDLE._replace(price=2.0)), Candidate(LARGE._replace(price=10.0))]
+    assert shown(proposed(priced)) == shown(proposed(priced, order="price")) == [("middle", 3), ("large", 1)]
+    priced[1] = Candidate(LARGE)  # whose price is not known
     assert shown(proposed(priced)) == [("large", 1), ("middle", 3)]
-    assert shown(proposed(priced, by_price=True)) == [("middle", 3), ("large", 1)]
 
 
 def test_every_step_is_told() -> None:

@@ -157,7 +157,7 @@ def test_pools_that_do_not_fill_together(of: Engine, most: int) -> None:
     )
     assert found.max_sequences(CARD, way, 6 * 2**20) == most
     assert found.backend.replica_memory(way, CARD).largest(1_024, 6 * 2**20) == most
-    load = found.load(QUICK, way, 6 * 2**20, users=most + 1)
+    load = found.times.load(QUICK, way, 6 * 2**20, users=most + 1)
     assert load.binding == "kv"
     assert str(load.reason).startswith(f"{most + 1}.0 sequences at once, of which the pool holds ")
 
@@ -209,7 +209,7 @@ def test_each_weight_format_has_its_own_time(weights: tuple[int, int]) -> None:
     """1 or 3 MB of weights and 204,800 B of cache at 1 GB/s: 1.2048 ms or 3.2048 ms, in whichever order they are asked."""
     found = search(timed())
     for size in weights:
-        load = found.load(QUICK, config(model(), weights=size), 10 * M, users=1)
+        load = found.times.load(QUICK, config(model(), weights=size), 10 * M, users=1)
         assert load.seconds_per_token == pytest.approx(size / 1e9 + 0.000_204_8)
 
 
@@ -223,7 +223,7 @@ def test_eight_bits_are_computed_at_their_own_rate() -> None:
     slow = QUICK._replace(flops16=10**12, flops8=2 * 10**12)
     found, bits16 = search(timed()), config(model())
     bits8 = bits16._replace(precision=bits16.precision._replace(weights_name="fp8_e4m3"))
-    seconds = [found.load(slow, each, 10 * M, users=1).prefill_seconds for each in (bits16, bits8)]
+    seconds = [found.times.load(slow, each, 10 * M, users=1).prefill_seconds for each in (bits16, bits8)]
     assert seconds == pytest.approx([0.000_427_532_8, 0.000_327_532_8])
 
 
@@ -232,7 +232,7 @@ def test_without_a_pool_a_sequence_holds_its_full_length() -> None:
     for pooled, part in ((True, 1 / 45), (False, 0.2)):
         made = engine(pooled=pooled)
         found = search(timed(), EngineBackend(made, made.versions[0], {}))
-        assert found.load(QUICK, ONE, 10_321_920, users=1).mean_share == pytest.approx(part)
+        assert found.times.load(QUICK, ONE, 10_321_920, users=1).mean_share == pytest.approx(part)
 
 
 def ways(found: Search, of: Candidate, weights: int = 0, most: int = 16) -> list[tuple[int, int, int]]:
@@ -272,7 +272,7 @@ def test_tp_within_a_machine() -> None:
     pairs = card(10 * M, "pairs", machine=2)
     for across, spans in ((False, [True, True, False]), (True, [True, True, True])):
         found = search(PlanQuestion(1_000, across=across))
-        assert [found.spans(pairs, config(model(), Layout(tp))) for tp in (1, 2, 4)] == spans
+        assert [found.spans(Candidate(pairs), config(model(), Layout(tp))) for tp in (1, 2, 4)] == spans
 
 
 def test_headroom_is_that_of_the_fullest_replica() -> None:
@@ -380,7 +380,7 @@ def test_why_a_way_was_left_out_is_kept() -> None:
     assert found.cheapest(Candidate(CARD), [ONE, config(model(), Layout(2))]) == []
     assert found.trouble == {("a", "auto", "bf16"): "--gpu: the bandwidth of A is not known, and times follow from it"}
     with pytest.raises(KvcalcError, match="the bandwidth of A"):
-        found.load(CARD, ONE, M, rate=1.0)
+        found.times.load(CARD, ONE, M, rate=1.0)
 
 
 def test_windows_and_latents_have_their_own_bytes() -> None:

@@ -91,7 +91,7 @@ def test_a_row_is_what_the_size_verb_says(
     found = planned(model, [card(memory)], PlanQuestion(tokens, users, most_gpus=MOST), weights, share=share)
     for row in found.rows:
         budget = Budget(memory, None, share, weights, row.lines, row.card)
-        layout = row.layout._asdict()
+        layout = row.layout.sizes
         again = fit(measure(ask(model, context=tokens, batch=users, kv_dtype="fp32", **layout)), budget)
         assert again == row.fit
         assert again.fits
@@ -122,7 +122,7 @@ def test_a_replica_is_the_same_as_the_core_has_it(sized: tuple[Model, int], layo
     """What the search counts for one GPU is what sizing counts there."""
     model, tokens = sized
     try:
-        request = ask(model, context=tokens, **layout._asdict())
+        request = ask(model, context=tokens, **layout.sizes)
         size = measure(request)
     except KvcalcError:
         return
@@ -197,7 +197,7 @@ def enough(engine: Engine, name: str, tokens: int, sequences: int, row: PlanRow,
     if engine.most_sequences is not None and sequences > engine.most_sequences:
         return False
     layout = row.config.layout
-    request = ask(preset(name), context=tokens, batch=sequences, **layout._asdict())
+    request = ask(preset(name), context=tokens, batch=sequences, **layout.sizes)
     allocation = engine.allocate(Question(request, measure(request).placement, engine.versions[-1]))
     if allocation.most_sequences is not None and sequences > allocation.most_sequences:
         return False

@@ -16,7 +16,7 @@ from kvcalc.engines.sglang.cells import draft_layers, placed, state_bytes, token
 from kvcalc.engines.sglang.flags import FLAGS, integer, model_of, options_of
 from kvcalc.engines.sglang.memory import memory, utilization
 from kvcalc.engines.sglang.pool import Pool, pool_of
-from kvcalc.engines.sglang.start import start
+from kvcalc.engines.sglang.start import replicates, start
 from kvcalc.engines.sglang.versions import VERSIONS
 from kvcalc.engines.stages import StageCaches
 from kvcalc.errors import KvcalcError
@@ -76,8 +76,9 @@ def _assumed(question: Question, pool: Pool) -> tuple[str, ...]:
     facts = [f"pages of {many(pool.page, 'token')}"]
     card = question.card
     facts.append("kernels of an H100 assumed: --gpu names another card" if card is None else f"kernels of {card.label}")
-    groups, ranks = integer(question.settings.get("attention_groups")), question.request.layout.tp
-    if groups:
+    layout = question.request.layout
+    groups, ranks = integer(question.settings.get("attention_groups")) or layout.sharing, layout.tp
+    if groups > 1:
         facts.append(f"attention in {groups} groups of {many(ranks, 'GPU')}, each with a pool of its own")
     if any(cell.state for cell in pool.cells):
         facts.append(f"{many(pool.slots, 'slot')} of states for each running request")
@@ -160,13 +161,16 @@ ENGINE = Engine(
     model_of,
     utilization=utilization,
     memory=memory,
+    # Of dense layers, shared experts and the output head all ranks have a part (`models/deepseek_v2.py`: the tp group
+    # but where --moe-dense-tp-size or --enable-dp-lm-head say otherwise), of the embedding the ranks of attention.
+    divided=("up", "down", "shared_up", "shared_down", "head"),
     newest=VERSIONS[-1].name,
     vendors=("NVIDIA", "AMD"),
     common_share=False,  # --mem-fraction-static leaves room for activations and graphs outside
     one_format=True,
     block="page_size",
     start=start,
-    replicates=True,
+    replicates=replicates,
     least=least,
     run_flags={
         "max_num_seqs": "--max-running-requests",

@@ -1,7 +1,8 @@
 """SGLang's command line, as far as it concerns the cache: `srt/arg_groups/fields` of 0.5.23."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from kvcalc.commands.effects import Uncounted
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.core import dtypes
 from kvcalc.core.model import Model
@@ -46,6 +47,7 @@ FLAGS = Flags(
         Flag("tp", ("--tp-size", "--tensor-parallel-size", "--tp"), parse_integer),
         Flag("pp", ("--pp-size", "--pipeline-parallel-size", "--pp"), parse_integer),
         Flag("dp", ("--dp-size", "--data-parallel-size", "--dp"), parse_integer),
+        Flag("ep", ("--ep-size", "--expert-parallel-size", "--ep"), parse_integer),
         Flag("dcp", ("--dcp-size", "--decode-context-parallel-size"), parse_integer),
         Flag("attention_dp", ("--attn-dp-size", "--attention-data-parallel-size"), parse_integer),
         Flag("attention_cp", ("--attn-cp-size", "--attention-context-parallel-size"), parse_integer),
@@ -86,7 +88,8 @@ FLAGS = Flags(
 
 _OPTIONS = ("tp", "pp", "dp", "dcp", "context")
 _APART = (
-    "model", "utilization", "kv_dtype", "dtype", "quantization", "overrides", "dp_attention", "attention_dp", *_OPTIONS,
+    "model", "utilization", "kv_dtype", "dtype", "quantization", "overrides", "dp_attention", "attention_dp", "ep",
+    *_OPTIONS,
 )  # fmt: skip
 
 
@@ -120,6 +123,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     if "context" in values or limited:
         settings["context_length"] = values.get("context", limited)
     _spread_attention(values, options, settings)
+    uncounted = _spread_experts(values, model, options, settings, read.uncounted)
     draft, algorithm = values.get("draft_model"), str(values.get("algorithm", "")).upper()
     return EngineOptions(
         options,
@@ -130,7 +134,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         sequences=integer(settings.get("max_running_requests")),
         loaded=loaded_as_fp8(model) if values.get("quantization") == "fp8" else loaded and loaded.weights,
         uncounted=(
-            *read.uncounted,
+            *uncounted,
             *packed_otherwise(values.get("quantization"), ("fp8",), model),
             *([drafting("--speculative-algorithm")] if algorithm not in ("", "NGRAM") else ()),
             *(loaded.uncounted if loaded else ()),
@@ -161,6 +165,29 @@ def _spread_attention(values: Mapping[str, object], options: dict[str, object], 
         given = integer(values.get(name))
         if given is not None:
             settings[name] = max(1, given // groups)
+
+
+def _spread_experts(
+    values: Mapping[str, object],
+    model: Model,
+    options: dict[str, object],
+    settings: Mapping[str, object],
+    uncounted: Sequence[Uncounted],
+) -> Sequence[Uncounted]:
+    """Experts are divided over all ranks of --tp-size, with --ep-size in whole ones. What is left uncounted."""
+    if model.dimensions is None or not model.dimensions.experts:
+        return uncounted
+    if "attention_groups" in settings:
+        options["dp_attention"] = settings["attention_groups"]
+    if (ep := integer(values.get("ep"))) is not None:
+        tp = integer(values.get("tp")) or 1
+        if tp % ep:  # server_args.py
+            raise KvcalcError(f"--ep-size: {ep} does not divide --tp-size {tp}", "ranks of tp share the experts")
+        options["ep"] = ep
+    return [each for each in uncounted if each.flag.replace("=", " ").split()[0] not in _EP]
+
+
+_EP = ("--ep-size", "--expert-parallel-size", "--ep")
 
 
 def model_of(program: str, read: FlagValues) -> str | None:

@@ -35,16 +35,20 @@ def utilization(question: Question, vram: int) -> Fraction:
 
     It leaves room for activations of a chunk of prefill, for the graphs of decode and of prefill, and for ranks.
     """
-    if question.settings.get("attention_groups"):
-        raise KvcalcError("--attn-dp-size: how much of the weights each GPU holds is not known", "give --kv-memory")
     layout, total = question.request.layout, vram / 2**20
+    groups = integer(question.settings.get("attention_groups")) or layout.sharing
+    if groups != layout.sharing:
+        raise KvcalcError("--attn-dp-size: how much of the weights each GPU holds is not known", "give --kv-memory")
+    ranks = layout.tp * groups
     chunk, few, many_ranks = next(row[1:] for row in _CARDS if row[0] is None or total < row[0])
     chunk = integer(question.settings.get("chunked_prefill_size")) or chunk
-    batch = few if layout.tp < 4 else many_ranks
+    batch = few if ranks < 4 else many_ranks
     batch = min(batch, integer(question.settings.get("max_running_requests")) or batch)
     latent = any(isinstance(cache, Latent) for cache in question.request.model.distinct_caches)
-    graphs = 2 * batch + (1536 if latent else 8 * sum(1 for length in _GRAPHS if length <= chunk))
-    reserved = 512 + 1.5 * max(chunk, 2048) + layout.tp * layout.pp / 8 * 1024 + graphs
+    graphs: float = 2 * batch + (1536 if latent else 8 * sum(1 for length in _GRAPHS if length <= chunk))
+    if groups > 1:  # reserve_for_graph_mb: padding of each group
+        graphs += batch * groups * (4.5 if batch > 300 else 3)
+    reserved = 512 + 1.5 * max(chunk, 2048) + ranks * layout.pp / 8 * 1024 + graphs
     if total > 60 * 1024:
         reserved = max(reserved, 10 * 1024)
     return Fraction(max(round(1000 * (total - reserved) / total), 1), 1000)

@@ -151,7 +151,8 @@ def _charge(each: StageCaches, question: Question, block: int) -> Charge:
 def utilization(question: Question, vram: int) -> Fraction:  # noqa: ARG001 - one signature for all engines
     """`free_gpu_memory_fraction`, of what weights leave."""
     assert isinstance(question.version, Version)
-    if question.settings.get("attention_dp"):
+    layout = question.request.layout
+    if question.settings.get("attention_dp") and layout.dp > layout.sharing == 1:
         raise KvcalcError(
             "--enable_attention_dp: how much of the weights each GPU holds is not known", "give --kv-memory"
         )
@@ -180,6 +181,7 @@ ENGINE = Engine(
     vendors=("NVIDIA",),
     memory=memory,
     of_free=True,
+    limit="max_batch_size",
     one_format=True,
     block="tokens_per_block",
     start=start,

@@ -14,7 +14,7 @@ __all__ = ["FLAGS", "model_of", "options_of"]
 
 # Flags that cannot change the cache.
 _WORDS = """
-    host port backend log_level max_beam_width ep_size gpus_per_node
+    host port backend log_level max_beam_width gpus_per_node
     num_postprocess_workers reasoning_parser tool_parser tokenizer custom_tokenizer
     metadata_server_config_file server_role served_model_name
 """
@@ -32,6 +32,7 @@ FLAGS = Flags(
         Flag("context", ("--max_seq_len", "--max-seq-len"), parse_integer),
         Flag("tp", ("--tp_size", "--tp-size", "--tensor_parallel_size"), parse_integer),
         Flag("pp", ("--pp_size", "--pp-size", "--pipeline_parallel_size"), parse_integer),
+        Flag("ep", ("--ep_size", "--ep-size", "--moe_expert_parallel_size"), parse_integer),
         Flag("kv_dtype", ("--kv_cache_dtype", "--kv-cache-dtype"), word),
         Flag("utilization", ("--kv_cache_free_gpu_memory_fraction", "--free_gpu_memory_fraction"), Fraction.parse),
         Flag("second_manager", ("--use_kv_cache_manager_v2",)),
@@ -50,7 +51,7 @@ FLAGS = Flags(
     switches=frozenset({"--trust_remote_code", "--fail_fast_on_attention_window_too_large"}),
     effects=_EFFECTS,
 )
-_OPTIONS = ("context", "tp", "pp", "kv_dtype")
+_OPTIONS = ("context", "tp", "pp", "ep", "kv_dtype")
 
 
 def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
@@ -68,6 +69,13 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     ranks = options.get("tp", 1)
     if settings.get("attention_dp") and isinstance(ranks, int) and ranks > 1:  # resource_manager.py: tp_size is 1
         options["tp"], options["dp"] = 1, ranks
+    experts = model.dimensions is not None and bool(model.dimensions.experts)
+    uncounted = read.uncounted
+    if experts:
+        options |= {"dp_attention": ranks} if "dp" in options else {}
+        uncounted = tuple(each for each in uncounted if each.effect.key != "experts")
+    else:
+        options.pop("ep", None)
     return EngineOptions(
         options,
         settings,
@@ -75,7 +83,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         utilization=utilization if isinstance(utilization, Fraction) else None,
         kv_memory=memory if isinstance(memory, int) else None,
         sequences=sequences if isinstance(sequences, int) else None,
-        uncounted=read.uncounted,
+        uncounted=uncounted,
     )
 
 

@@ -13,10 +13,13 @@ def start(start: Start) -> tuple[str, ...]:
     layout = start.layout
     if layout.dcp > 1:
         raise KvcalcError("--dcp: trtllm-serve has no flag that splits the context of decoding", "leave it out")
+    if layout.sharing > 1:
+        raise KvcalcError("--dp-attention: trtllm-serve takes enable_attention_dp in its options file alone")
     weights_word(start, {}, "tensorrt-llm")
+    spread = (("--tp_size", layout.tp), ("--pp_size", layout.pp), ("--ep_size", layout.ep))
     return (
         *("trtllm-serve", model_word(start)),
-        *words_of((flag, size) for flag, size in (("--tp_size", layout.tp), ("--pp_size", layout.pp)) if size > 1),
+        *words_of((flag, size) for flag, size in spread if size > 1),
         *words_of(
             (
                 ("--max_seq_len", start.context),

@@ -15,7 +15,7 @@ from kvcalc.engines.vllm.formats import PACKED
 from kvcalc.engines.vllm.layout import Laid, laid_of, longest
 from kvcalc.engines.vllm.memory import memory
 from kvcalc.engines.vllm.settings import assumed
-from kvcalc.engines.vllm.start import start
+from kvcalc.engines.vllm.start import replicates, start
 from kvcalc.engines.vllm.versions import VERSIONS, Version, dropped, log
 from kvcalc.errors import KvcalcError
 
@@ -112,7 +112,8 @@ ENGINE = Engine(
     one_format=True,
     block="block_size",
     start=start,
-    replicates=True,
+    replicates=replicates,
+    limit="max_num_seqs",
     own_pool=own_pool,
     run_flags={
         name: f"--{name.replace('_', '-')}"

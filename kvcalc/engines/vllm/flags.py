@@ -2,7 +2,7 @@
 0.33.0. Underscores may stand for hyphens, and every switch has its `--no-` form.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from kvcalc.commands.effects import Effect, Uncounted
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
@@ -155,6 +155,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         context, settings["auto_length"] = "max", True
     if context is not None:
         options["context"] = context
+    uncounted = _spread(values, model, options, read.uncounted)
     computed = str(values.get("dtype", "auto")).lower()
     if computed != "auto":
         if computed not in _DTYPES:
@@ -185,8 +186,27 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         draft=draft,
         sequences=sequences if isinstance(sequences, int) else None,
         loaded=loaded_as_fp8(model) if values.get("quantization") in _FP8 else loaded and loaded.weights,
-        uncounted=(*read.uncounted, *_uncounted(values, settings, model), *(loaded.uncounted if loaded else ())),
+        uncounted=(*uncounted, *_uncounted(values, settings, model), *(loaded.uncounted if loaded else ())),
     )
+
+
+def _spread(
+    values: Mapping[str, object], model: Model, options: dict[str, object], uncounted: Sequence[Uncounted]
+) -> list[Uncounted]:
+    """Experts are divided over the ranks of tp x dp, and with --enable-expert-parallel in whole ones
+    (`FusedMoEParallelConfig.make`). What is left uncounted.
+    """
+    experts = 0 if model.dimensions is None else model.dimensions.experts
+    parallel = values.get("expert_parallel") is True
+    if model.dimensions is None or not (parallel or experts):
+        return list(uncounted)
+    if parallel and not experts:  # config/model.py, _verify_with_expert_parallelism
+        raise KvcalcError(f"--enable-expert-parallel: vLLM refuses it where a model has no experts, as {model.name}")
+    if values.get("dp") not in (None, 1):
+        options["dp_attention"] = True
+    if parallel:
+        options["ep"] = "all"
+    return [each for each in uncounted if each.effect.key != "experts"]
 
 
 def _uncounted(values: Mapping[str, object], settings: Mapping[str, object], model: Model) -> Iterator[Uncounted]:

@@ -101,7 +101,7 @@ def profile_run(question: Question, memory: int) -> ProfileRun | None:
         model.dtype.block_bytes,
         model,
         layout,
-        bool(question.settings.get("expert_parallel")) and layout.tp * layout.dp > 1,
+        layout.ep > 1,
         question.card,
         version.profile,
         question.request.context,
@@ -164,8 +164,7 @@ def _experts(run: ProfileRun) -> int:
     dims, tokens = run.dims, run.batch.tokens
     rows, inner = _rows(run), _inner(run)
     if run.eight_bit and run.generation == _HOPPER and not run.profile.triton:
-        ranks = run.layout.tp * run.layout.dp if run.spread else 1
-        rows += 127 * ceil_div(dims.experts, ranks)  # DeepGEMM: five bytes for an element of a row
+        rows += 127 * ceil_div(dims.experts, run.layout.ep)  # DeepGEMM: five bytes for an element of a row
         return 5 * rows * (dims.expert_hidden or dims.hidden)
     return rows * (max(2 * inner, dims.expert_hidden or dims.hidden) + inner) * run.width + tokens * dims.experts * 4
 
@@ -176,7 +175,7 @@ def _rows(run: ProfileRun) -> int:
 
 def _inner(run: ProfileRun) -> int:
     whole = run.dims.expert_intermediate or run.dims.intermediate or run.dims.hidden
-    return whole if run.spread else ceil_div(whole, run.layout.tp)
+    return whole if run.spread else ceil_div(whole, run.layout.expert_ranks)
 
 
 def workspace(run: ProfileRun) -> Estimate:

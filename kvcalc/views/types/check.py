@@ -23,6 +23,8 @@ class CheckRequest(TypedDict):
     pp: int
     dp: int
     dcp: int
+    ep: int  # ranks that share the experts, each with whole ones
+    dp_attention: bool  # the replicas share one copy of the experts
 
 
 class LogLine(TypedDict):

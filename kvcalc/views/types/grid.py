@@ -21,6 +21,8 @@ class GridOptions(TypedDict):
     pp: int | None
     dp: int | None
     dcp: int | None
+    ep: int | None  # ranks that share the experts, each with whole ones
+    dp_attention: bool | None  # the replicas share one copy of the experts
     utilization: float | None
     vram_bytes: int | None  # of one GPU
     kv_memory_bytes: int | None
@@ -58,6 +60,7 @@ class SweepRow(TypedDict):
     pp: int | None
     dp: int | None
     dcp: int | None
+    ep: int | None
     gpus: int | None
     context: int
     batch: int

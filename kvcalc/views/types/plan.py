@@ -8,7 +8,7 @@ from kvcalc.views.types.size import OverheadLine
 
 __all__ = [
     "AttainedShares", "FormatChange", "PlanDocument", "PlanOption", "PlanRequest", "RefusedGpus",
-    "ReplicaLoad",
+    "ReplicaLoad", "TokenCost",
 ]  # fmt: skip
 
 
@@ -36,7 +36,13 @@ class PlanRequest(TypedDict):
     dcp: int | None
     across_machines: bool
     overhead_bytes: int | None  # on each GPU
-    sort: Literal["rank", "price"]
+    prefix_hit: float  # the share of a prompt that stands in the cache
+    ttft_seconds: float | None  # targets, as the next two
+    tpot_seconds: float | None
+    e2e_seconds: float | None
+    percentile: float  # of requests, for which they hold
+    count: Literal["machine", "any"]  # of GPUs in a replica
+    sort: Literal["rank", "price", "tpot", "rate"]
 
 
 class AttainedShares(TypedDict):
@@ -65,6 +71,13 @@ class ReplicaLoad(TypedDict):
     attained: AttainedShares
 
 
+class TokenCost(TypedDict):
+    """What a million tokens cost: the whole price, over the tokens of one kind."""
+
+    input: float
+    output: float
+
+
 class PlanOption(TypedDict):
     """A row: one way to serve what is asked."""
 
@@ -74,6 +87,7 @@ class PlanOption(TypedDict):
     pp: int
     dp: int
     dcp: int
+    ep: int
     kv_dtype: str
     weights_dtype: str | None  # null where they have a size alone
     users: int  # sequences at once that it was found for
@@ -92,8 +106,22 @@ class PlanOption(TypedDict):
     kv_budget_bytes_per_gpu: int
     kv_bytes_per_gpu: int
     overheads: list[OverheadLine]
-    load: ReplicaLoad | None  # null without lengths
-    price_per_hour: float | None  # of all GPUs, by the user's own file
+    tight: bool  # it does not do with the most that overheads may take
+    machines: list[str]  # machine types that have so many of the card; a replica may take several
+    load: ReplicaLoad | None  # null without lengths, as the times that follow
+    tpot_seconds: float | None  # of a token, on average
+    tpot_seconds_low: float | None
+    tpot_seconds_high: float | None
+    ttft_seconds: float | None  # to the first token, on average
+    ttft_seconds_low: float | None
+    ttft_seconds_high: float | None
+    prefill_seconds: float | None  # of a mean prompt that comes alone
+    prefill_seconds_low: float | None
+    prefill_seconds_high: float | None
+    requests_per_second: float | None  # of the whole row: those asked for, or those of so many users
+    max_requests_per_second: float | None  # of the whole row, with a full pool
+    price_per_hour: float | None  # of all GPUs, by the user's own prices
+    cost_per_million_tokens: TokenCost | None  # null without a price or lengths
     command: str | None  # sizes this row again
     engine_flags: dict[str, str | None]  # by engine: the command that starts one server
     engine_lacks: dict[str, str]  # by engine: why there is none

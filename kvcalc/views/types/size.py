@@ -37,6 +37,8 @@ class SizeRequest(TypedDict):
     pp: int
     dp: int
     dcp: int
+    ep: int  # ranks that share the experts, each with whole ones
+    dp_attention: bool  # the replicas share one copy of the experts
     gpus: int
     vram_bytes: int | None  # of one GPU
     utilization: float | None
