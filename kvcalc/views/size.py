@@ -18,9 +18,18 @@ if TYPE_CHECKING:
     from kvcalc.core.fitting import Fit
     from kvcalc.core.memory import Budget
     from kvcalc.core.overheads import Overhead
+    from kvcalc.queries.devices import HeldDevice
     from kvcalc.queries.savings import Saving
     from kvcalc.views.types.model import CacheShape, KvSizes, LayerGroup
-    from kvcalc.views.types.size import EngineSizes, FitValues, OverheadLine, SizeDocument, SizeRequest, TextbookSize
+    from kvcalc.views.types.size import (
+        DeviceLine,
+        EngineSizes,
+        FitValues,
+        OverheadLine,
+        SizeDocument,
+        SizeRequest,
+        TextbookSize,
+    )
 
 __all__ = ["kv_values", "overhead_lines", "size_document"]
 
@@ -43,6 +52,8 @@ def size_document(answer: SizeAnswer, given_back: "Sequence[Saving]" = (), *, ex
         "fit": None if fit is None else _fit(fit, size, answer),
         "engine": engine,
     }
+    if answer.devices:
+        document["devices"] = [_device(each) for each in answer.devices]
     if explain:
         from kvcalc.core.explain import terms
 
@@ -56,6 +67,22 @@ def size_document(answer: SizeAnswer, given_back: "Sequence[Saving]" = (), *, ex
             for each in given_back
         ]  # fmt: skip
     return document
+
+
+def _device(held: "HeldDevice") -> "DeviceLine":
+    device = held.device
+    return {
+        "name": device.name,
+        "layers": device.layers,
+        "weights_bytes": device.weights,
+        "cache_bytes": device.cache,
+        "compute_bytes": device.compute.likely,
+        "compute_bytes_low": device.compute.low,
+        "compute_bytes_high": device.compute.high,
+        "output_bytes": device.output,
+        "beside_bytes": held.beside,
+        "fits": held.fits,
+    }
 
 
 def _request(request: Request, budget: "Budget | None", engine: "EngineSizes | None", run: RunOptions) -> "SizeRequest":

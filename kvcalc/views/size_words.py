@@ -18,6 +18,7 @@ from kvcalc.views.words import limited_by
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kvcalc.queries.devices import HeldDevice
     from kvcalc.queries.savings import Saving
 
 __all__ = ["group_rows", "size_report"]
@@ -47,6 +48,8 @@ def size_report(answer: SizeAnswer, given_back: "Sequence[Saving]" = (), *, expl
         said = terms(size, fit) + ([] if engine is None else engine.terms)
         rows: list[tuple[Cell, ...]] = [(t.name, f"{t.sum} = {t.bytes:,} B", t.source) for t in said]
         sections.append(Section("explanation", ("term", "sum", "rule and source"), rows))
+    if answer.devices:
+        sections.append(_devices(answer.devices))
     if given_back:
         sections.append(_savings(given_back))
     return Report(
@@ -60,6 +63,24 @@ def size_report(answer: SizeAnswer, given_back: "Sequence[Saving]" = (), *, expl
         notes=_notes(size) + _memory_notes(answer) + ([] if engine is None else engine.notes),
         warnings=list(answer.warnings),
     )
+
+
+def _devices(devices: "Sequence[HeldDevice]") -> Section:
+    """What each device and the host hold."""
+    words = {True: "fits", False: "does not fit", None: "its range decides"}
+    rows: list[tuple[Cell, ...]] = [
+        (
+            each.device.name,
+            Count(each.device.layers),
+            Bytes(each.device.weights),
+            Bytes(each.device.cache),
+            Bytes(each.device.compute.likely + each.device.output),
+            Bytes(each.beside),
+            "" if each.device.name == "host" else words[each.fits],
+        )
+        for each in devices
+    ]
+    return Section("devices", ("device", "layers", "weights", "cache", "buffers", "beside", ""), rows)
 
 
 def _savings(given_back: "Sequence[Saving]") -> Section:

@@ -7,6 +7,7 @@ from kvcalc.views.types.model import Document, KvSizes, ModelFacts
 
 __all__ = [
     "OPEN",
+    "DeviceLine",
     "EngineCapacity",
     "EngineDifference",
     "EngineLayer",
@@ -176,6 +177,21 @@ class EngineSizes(EngineTotals, EngineNotes):
 OPEN: dict[type, object] = {EngineSizes: int | str | bool | None, EngineLayer: int}
 
 
+class DeviceLine(TypedDict):
+    """What a device or the host holds, where an engine's flags place layers: bytes."""
+
+    name: str
+    layers: int  # with the output counted as one more where it lies
+    weights_bytes: int
+    cache_bytes: int
+    compute_bytes: int
+    compute_bytes_low: int
+    compute_bytes_high: int
+    output_bytes: int
+    beside_bytes: int
+    fits: bool | None  # null for the host, and where the range of the buffer decides
+
+
 class SavingLine(TypedDict):
     """A change that would give memory back, and what each GPU would have with it."""
 
@@ -205,4 +221,5 @@ class SizeDocument(Document):
     fit: FitValues | None  # null without a budget
     engine: EngineSizes | None  # null without --engine
     explain: NotRequired[list[SumTerm]]
+    devices: NotRequired[list[DeviceLine]]  # where an engine's flags place layers on devices and the host
     savings: NotRequired[list[SavingLine]]  # with --explain, of the memory of a GPU
