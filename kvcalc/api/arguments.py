@@ -23,13 +23,14 @@ from kvcalc.core.units import (
 from kvcalc.core.weights import Weights
 from kvcalc.core.weights import parse as parse_weights
 from kvcalc.errors import KvcalcError, shown
-from kvcalc.queries.options import CacheFormat, Memory, NamedGpu, Split, Workload
+from kvcalc.queries.options import NamedGpu
 from kvcalc.queries.source import Source
 
 __all__ = [
-    "bytes_of", "card_of", "cards_of", "choice_of", "context_of", "count_of", "flags_of", "form_of", "fraction_of",
-    "gpus_of", "in_python", "memory_of", "optional", "parameters_of", "path_of", "rate_of", "sequence_of", "size_of",
-    "source_of", "split_of", "switch_of", "text_of", "tokens_of", "weights_of", "words_of", "workload_of", "wrong",
+    "bytes_of", "card_of", "cards_of", "choice_of", "context_of", "count_of", "flags_of", "fraction_of",
+    "gpus_of", "heads_of", "in_python", "optional", "parameters_of", "path_of", "rate_of", "sequence_of",
+    "size_of", "source_of", "switch_of", "text_of", "tokens_of", "weights_of", "words_of",
+    "wrong",
 ]  # fmt: skip
 
 Read = TypeVar("Read")
@@ -142,7 +143,7 @@ def context_of(value: object, what: str) -> int | Literal["max"]:
     return count_of(value, what, otherwise=" or max")
 
 
-def _heads_of(value: object, what: str) -> int | Literal["all"]:
+def heads_of(value: object, what: str) -> int | Literal["all"]:
     return (
         "all"
         if isinstance(value, str) and value.strip().lower() == "all"
@@ -246,51 +247,3 @@ def cards_of(names: object, file: object) -> list[NamedGpu] | None:
         NamedGpu(card.name if number is None else f"{number}x{card.name}", number, card)
         for number, card in cards_called(",".join(words_of(names, "gpu")), file=path)
     ]
-
-
-def workload_of(context: object, batch: object, encoder_tokens: object) -> Workload:
-    """Sequences and their lengths."""
-    return Workload(
-        optional(context_of, context, "context"),
-        optional(count_of, batch, "batch"),
-        optional(tokens_of, encoder_tokens, "encoder_tokens"),
-    )
-
-
-def form_of(kv_dtype: object, k_dtype: object, v_dtype: object, kv_heads: object) -> CacheFormat:
-    """Formats of keys and values."""
-    return CacheFormat(
-        optional(text_of, kv_dtype, "kv_dtype"),
-        optional(text_of, k_dtype, "k_dtype"),
-        optional(text_of, v_dtype, "v_dtype"),
-        optional(_heads_of, kv_heads, "kv_heads"),
-    )
-
-
-def split_of(
-    tp: object, pp: object, dp: object, dcp: object, gpus: object = None, ep: object = None, dp_attention: object = None
-) -> Split:
-    """The split over GPUs."""
-    return Split(
-        optional(gpus_of, tp, "tp"),
-        optional(gpus_of, pp, "pp"),
-        optional(gpus_of, dp, "dp"),
-        optional(gpus_of, dcp, "dcp"),
-        optional(gpus_of, gpus, "gpus"),
-        optional(gpus_of, ep, "ep"),
-        optional(switch_of, dp_attention, "dp_attention") or None,
-    )
-
-
-def memory_of(
-    vram: object, gpu: NamedGpu | None, kv_memory: object, utilization: object, weights: object, overhead: object
-) -> Memory:
-    """What one GPU offers, and what comes off it."""
-    return Memory(
-        optional(size_of, vram, "vram"),
-        gpu,
-        optional(size_of, kv_memory, "kv_memory"),
-        optional(fraction_of, utilization, "utilization"),
-        optional(weights_of, weights, "weights"),
-        optional(bytes_of, overhead, "overhead"),
-    )

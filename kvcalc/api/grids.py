@@ -9,15 +9,13 @@ from kvcalc.api.arguments import (
     context_of,
     count_of,
     flags_of,
-    form_of,
     gpus_of,
-    memory_of,
     optional,
     sequence_of,
-    split_of,
     tokens_of,
     words_of,
 )
+from kvcalc.api.parts import form_of, memory_of, run_of, split_of
 from kvcalc.errors import KvcalcError
 from kvcalc.grid.ranges import names
 from kvcalc.queries.grid_question import Axes, GridQuestion
@@ -40,6 +38,10 @@ class GridOptions(TypedDict, total=False):
     v_dtype: str | None
     kv_heads: int | Literal["all"] | None
     engine: str | Sequence[str] | None
+    max_num_seqs: int | None
+    max_num_batched_tokens: int | str | None
+    enforce_eager: bool | None
+    language_model_only: bool | None
     vram: int | str | None
     gpu: str | Sequence[str] | None
     gpu_file: str | os.PathLike[str] | None
@@ -77,6 +79,12 @@ def grid_of(flags: object, **options: Unpack[GridOptions]) -> GridQuestion:
         split=split_of(None, said("pp"), said("dp"), said("dcp"), said("gpus"), said("ep"), said("dp_attention")),
         memory=memory_of(said("vram"), None, said("kv_memory"), said("utilization"), None, said("overhead")),
         words=optional(flags_of, flags, "flags"),
+        run=run_of(
+            said("max_num_seqs"),
+            said("max_num_batched_tokens"),
+            said("enforce_eager"),
+            said("language_model_only"),
+        ),
     )
 
 

@@ -13,7 +13,6 @@ from kvcalc.api.arguments import (
     context_of,
     count_of,
     flags_of,
-    form_of,
     fraction_of,
     gpus_of,
     in_python,
@@ -23,15 +22,14 @@ from kvcalc.api.arguments import (
     rate_of,
     size_of,
     source_of,
-    split_of,
     switch_of,
     text_of,
     tokens_of,
     weights_of,
     words_of,
-    workload_of,
     wrong,
 )
+from kvcalc.api.parts import form_of, split_of, workload_of
 from kvcalc.api.results import (
     CheckResult,
     PlanResult,

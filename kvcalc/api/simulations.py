@@ -8,20 +8,18 @@ from kvcalc.api.arguments import (
     card_of,
     choice_of,
     count_of,
-    form_of,
     gpus_of,
     in_python,
-    memory_of,
     optional,
     path_of,
     rate_of,
     sequence_of,
     source_of,
-    split_of,
     switch_of,
     text_of,
     words_of,
 )
+from kvcalc.api.parts import form_of, memory_of, run_of, split_of
 from kvcalc.api.plans import length_of, seconds_of, targets_of
 from kvcalc.api.results import Result
 from kvcalc.core.model import Model
@@ -93,7 +91,9 @@ def simulate(
     pp: int | None = None,
     engine: str | None = None,
     max_num_seqs: int | None = None,
-    max_num_batched_tokens: int | None = None,
+    max_num_batched_tokens: int | str | None = None,
+    enforce_eager: bool | None = None,
+    language_model_only: bool | None = None,
     replicas: int | Literal["auto"] = 1,
     router: Literal["round-robin", "least-loaded", "prefix"] = "round-robin",
     prefix_cache: bool = False,
@@ -125,9 +125,12 @@ def simulate(
                     form=form_of(kv_dtype, None, None, None),
                     split=split_of(tp, pp, None, None),
                     memory=memory_of(None, card_of(gpu, gpu_file), None, utilization, weights, overhead),
-                    engine=EngineChoice(optional(text_of, engine, "engine"), None, None if looped else blocks),
-                    max_num_seqs=optional(count_of, max_num_seqs, "max_num_seqs"),
-                    max_num_batched_tokens=optional(count_of, max_num_batched_tokens, "max_num_batched_tokens"),
+                    engine=EngineChoice(
+                        optional(text_of, engine, "engine"),
+                        None,
+                        None if looped else blocks,
+                        run_of(max_num_seqs, max_num_batched_tokens, enforce_eager, language_model_only),
+                    ),
                     replicas="auto" if replicas == "auto" else gpus_of(replicas, "replicas"),
                     router=choice_of(router, "router", "round-robin", "least-loaded", "prefix"),
                     prefix_cache=switch_of(prefix_cache, "prefix_cache"),

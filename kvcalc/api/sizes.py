@@ -4,23 +4,10 @@ import os
 from collections.abc import Sequence
 from typing import Literal, Unpack
 
-from kvcalc.api.arguments import (
-    card_of,
-    count_of,
-    flags_of,
-    form_of,
-    in_python,
-    memory_of,
-    optional,
-    path_of,
-    source_of,
-    split_of,
-    text_of,
-    workload_of,
-    wrong,
-)
+from kvcalc.api.arguments import card_of, count_of, flags_of, in_python, optional, path_of, source_of, text_of, wrong
 from kvcalc.api.grids import GridOptions, grid_of
 from kvcalc.api.listed import GpuNames, ModelNames
+from kvcalc.api.parts import form_of, memory_of, run_of, split_of, workload_of
 from kvcalc.api.results import (
     CompareResult,
     FitResult,
@@ -109,6 +96,10 @@ def size(
     overhead: int | str | None = None,
     engine: str | None = None,
     block_size: int | None = None,
+    max_num_seqs: int | None = None,
+    max_num_batched_tokens: int | str | None = None,
+    enforce_eager: bool | None = None,
+    language_model_only: bool | None = None,
     flags: Sequence[str] | None = None,
 ) -> SizeResult:
     """The exact size of the cache of `batch` sequences of `context` tokens, in bytes; what an engine reserves for it;
@@ -128,6 +119,7 @@ def size(
                 optional(text_of, engine, "engine"),
                 optional(flags_of, flags, "flags"),
                 optional(count_of, block_size, "block_size"),
+                run_of(max_num_seqs, max_num_batched_tokens, enforce_eager, language_model_only),
             ),
         )
         return SizeResult(sizes.answer(question), question)

@@ -6,7 +6,7 @@ import typer
 
 from kvcalc.cli.group import BEHIND_DASHES
 from kvcalc.cli.lists import GridWords
-from kvcalc.cli.values import cache_of, fraction_of, gpus_of, refuse_file_alone, size_of, split_of, tokens_of
+from kvcalc.cli.values import cache_of, fraction_of, gpus_of, refuse_file_alone, run_of, size_of, split_of, tokens_of
 from kvcalc.grid.ranges import names
 from kvcalc.queries.grid_question import Axes, GridQuestion
 from kvcalc.queries.options import Memory
@@ -43,4 +43,5 @@ def grid_question(words: GridWords, ctx: typer.Context | None = None) -> GridQue
             overhead=size_of(words.overhead, "--overhead", None, zero=True),
         ),
         words=meta.get(BEHIND_DASHES),
+        run=run_of(words),
     )

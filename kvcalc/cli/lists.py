@@ -9,6 +9,7 @@ from kvcalc.cli.options import (
     EngineWords,
     MemoryWords,
     OutputWords,
+    RunWords,
     SplitWords,
     WorkloadWords,
 )
@@ -46,7 +47,7 @@ class ChartWords(Words):
 
 
 class GridWords(
-    WorkloadWords, CacheWords, EngineWords, MemoryWords, SplitWords, ChartWords, OutputWords, AssumeDenseWords
+    WorkloadWords, CacheWords, EngineWords, RunWords, MemoryWords, SplitWords, ChartWords, OutputWords, AssumeDenseWords
 ):
     """What `sweep` and `compare` take: lists where the other verbs take one value."""
 

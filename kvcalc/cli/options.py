@@ -27,6 +27,7 @@ __all__ = [
     "ModelArgument",
     "ModelOrCommand",
     "OutputWords",
+    "RunWords",
     "SplitWords",
     "WorkloadWords",
 ]  # fmt: skip
@@ -89,6 +90,14 @@ Engine = Annotated[_Text, option("--engine", metavar="NAME[@VERSION]", panel=_EN
     help="What this engine reserves, beside the exact size. Its flags or a command may follow a --.")]  # fmt: skip
 BlockSize = Annotated[_Text, option("--block-size", metavar="N", panel=_ENGINE,
     help="Tokens of the engine's block or page. Default: what it chooses by model and GPU.")]  # fmt: skip
+MaxNumSeqs = Annotated[_Text, option("--max-num-seqs", metavar="N", panel=_ENGINE,
+    help="The most sequences in one step of the engine. Default: its own, which may depend on the GPU.")]  # fmt: skip
+MaxNumBatchedTokens = Annotated[_Text, option("--max-num-batched-tokens", metavar="N", panel=_ENGINE,
+    help="The most tokens in one step of the engine. Default: its own.")]  # fmt: skip
+EnforceEager = Annotated[bool, typer.Option("--enforce-eager", rich_help_panel=_ENGINE,
+    help="The engine captures no graphs.")]  # fmt: skip
+LanguageModelOnly = Annotated[bool, typer.Option("--language-model-only", rich_help_panel=_ENGINE,
+    help="The engine loads a model of several kinds of input without its encoders.")]  # fmt: skip
 Format = Annotated[_Text, option("--format", "-f", metavar="|".join(FORMATS), panel=_OUTPUT, complete=complete_formats,
     help="Default: table on a terminal, plain (tab-separated) elsewhere.")]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Short for --format json.", rich_help_panel=_OUTPUT)]
@@ -132,6 +141,15 @@ class BlockWords(Words):
     """The blocks of the engine."""
 
     block_size: BlockSize = None
+
+
+class RunWords(Words):
+    """How the engine runs."""
+
+    max_num_seqs: MaxNumSeqs = None
+    max_num_batched_tokens: MaxNumBatchedTokens = None
+    enforce_eager: EnforceEager = False
+    language_model_only: LanguageModelOnly = False
 
 
 class GpuWords(Words):

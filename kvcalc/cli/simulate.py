@@ -11,7 +11,7 @@ from kvcalc.cli.output import output_of
 from kvcalc.cli.parameters import Words, option, verb
 from kvcalc.cli.plan import TargetWords, targets_of
 from kvcalc.cli.shell import emit, source_of
-from kvcalc.cli.values import cache_of, count_of, memory_of, split_of, words_of
+from kvcalc.cli.values import cache_of, count_of, memory_of, run_of, split_of, words_of
 from kvcalc.core.units import parse_size, parse_tokens
 from kvcalc.errors import ExitCode, KvcalcError, shown
 
@@ -61,10 +61,6 @@ class FleetWords(Words):
         help="Equal replicas; auto: the fewest that meet the targets. Default: 1.")] = None  # fmt: skip
     router: Annotated[_Text, option("--router", metavar="|".join(_ROUTERS), panel=_FLEET,
         complete=of_words(lambda: _ROUTERS), help="Who takes a request. Default: in turn.")] = None  # fmt: skip
-    max_num_seqs: Annotated[_Text, option("--max-num-seqs", metavar="N", panel=_FLEET,
-        help="The most sequences in a step.")] = None  # fmt: skip
-    max_num_batched_tokens: Annotated[_Text, option("--max-num-batched-tokens", metavar="N", panel=_FLEET,
-        help="The most tokens in a step.")] = None  # fmt: skip
     prefix_cache: Annotated[bool, typer.Option("--prefix-cache", rich_help_panel=_FLEET,
         help="Keep blocks of prompts for later ones; the trace says which are equal.")] = False  # fmt: skip
     tier: Annotated[list[str] | None, option("--tier", metavar="NAME=SIZE@RATE", panel=_FLEET,
@@ -83,8 +79,8 @@ class OpenWords(Words):
 
 
 class SimulateWords(
-    RequestWords, FleetWords, TargetWords, OpenWords, o.CacheWords, o.BlockWords, o.MemoryWords, o.SplitWords,
-    o.OutputWords, o.AssumeDenseWords,
+    RequestWords, FleetWords, TargetWords, OpenWords, o.CacheWords, o.BlockWords, o.RunWords, o.MemoryWords,
+    o.SplitWords, o.OutputWords, o.AssumeDenseWords,
 ):  # fmt: skip
     """What `simulate` takes."""
 
@@ -147,9 +143,7 @@ def _question(model: str, trace: str | None, words: SimulateWords) -> "SimulateQ
         form=cache_of(words),
         split=split_of(words),
         memory=memory,
-        engine=EngineChoice(words.engine, None, None if looped else block),
-        max_num_seqs=count_of(words.max_num_seqs, "--max-num-seqs", None),
-        max_num_batched_tokens=count_of(words.max_num_batched_tokens, "--max-num-batched-tokens", None),
+        engine=EngineChoice(words.engine, None, None if looped else block, run_of(words)),
         replicas=_replicas(words.replicas),
         router=_router(words.router),
         prefix_cache=words.prefix_cache,

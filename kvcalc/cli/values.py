@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from kvcalc.cli.options import CacheWords, MemoryWords, SplitWords, WorkloadWords
+from kvcalc.cli.options import CacheWords, MemoryWords, RunWords, SplitWords, WorkloadWords
 from kvcalc.core.units import MOST_GPUS, Fraction, parse_integer, parse_size, parse_tokens
 from kvcalc.errors import KvcalcError
-from kvcalc.queries.options import CacheFormat, Memory, NamedGpu, Split, Workload
+from kvcalc.queries.options import CacheFormat, Memory, NamedGpu, RunOptions, Split, Workload
 
 if TYPE_CHECKING:
     from kvcalc.core.weights import Weights
@@ -21,6 +21,7 @@ __all__ = [
     "kv_heads_of",
     "memory_of",
     "refuse_file_alone",
+    "run_of",
     "size_of",
     "split_of",
     "tokens_of",
@@ -56,6 +57,16 @@ def split_of(words: SplitWords, *, tp: bool = True) -> Split:
         gpus=count_of(words.gpus, "--gpus", None, MOST_GPUS),
         ep=count_of(words.ep, "--ep", None, MOST_GPUS),
         dp_attention=words.dp_attention or None,
+    )
+
+
+def run_of(words: RunWords) -> RunOptions:
+    """How an engine runs."""
+    return RunOptions(
+        count_of(words.max_num_seqs, "--max-num-seqs", None),
+        tokens_of(words.max_num_batched_tokens, "--max-num-batched-tokens", None),
+        words.enforce_eager or None,
+        words.language_model_only or None,
     )
 
 

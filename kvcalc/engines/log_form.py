@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from kvcalc.engines.base import Engine
 from kvcalc.engines.log_numbers import Printed, digits
+from kvcalc.engines.log_terms import Parts
 from kvcalc.engines.question import Question
 
 __all__ = [
@@ -32,7 +33,7 @@ __all__ = [
 GIB, MIB = 2**30, 2**20
 
 
-Kind = Literal["start", "fact", "count", "lasting", "failure"]
+Kind = Literal["start", "fact", "count", "lasting", "failure", "memory"]
 
 
 class Line(NamedTuple):
@@ -42,7 +43,8 @@ class Line(NamedTuple):
         mark: A text that stands in each line that `pattern` matches, and in few others: it is looked for first.
         pattern: What the line says. Its groups are named by what they mean.
         kind: A `count` can be compared, and a `failure` ends a start; a `start` behind one of these belongs to another
-            start of the engine; what is `lasting` holds for all starts behind it; a `fact` is everything else.
+            start of the engine; what is `lasting` holds for all starts behind it; `memory` has terms that are
+            estimated; a `fact` is everything else.
         keys: Names that are looked for behind the match as `key=value` or `'key': value`.
     """
 
@@ -262,6 +264,7 @@ class LogForm(NamedTuple):
         failure: Why a start failed; None where it did not. The question is None where the log says too little for one.
         claims: Whether a run of such lines is this engine's and no relative's.
         pooled: The engine has one pool for requests of any length, so that the length need not be known.
+        terms: The terms of the memory that are estimated, by the names of groups.
         sorted: A start's lines may be brought into the order of `lines`: no two caches print the same ones.
     """
 
@@ -274,6 +277,7 @@ class LogForm(NamedTuple):
     claims: Callable[[Sequence[MatchedLine]], bool] = lambda found: True  # noqa: ARG005
     pooled: bool = True
     sorted: bool = True
+    terms: Mapping[str, Parts] = {}
 
 
 class EngineLog(NamedTuple):

@@ -70,7 +70,7 @@ def _opened(source: str, *, assume_dense: bool) -> _Opened:
     match locate(source):
         case Entry() as entry:
             document = _document_of(entry)
-            return document.data, _as_named(_load_document(document, entry.name, (entry.path,)), entry, source)
+            return document.data, as_named(_load_document(document, entry.name, (entry.path,)), entry, source)
         case ModelFile() as file:
             found = _described(file, assume_dense=assume_dense)
             model = _load_mapping(found, source)
@@ -80,7 +80,7 @@ def _opened(source: str, *, assume_dense: bool) -> _Opened:
             return _opened_text(read_bytes(path), path, (path,), assume_dense=assume_dense)
 
 
-def _as_named(model: Model, entry: Entry, source: str) -> Model:
+def as_named(model: Model, entry: Entry, source: str) -> Model:
     """The model in the format that the name it was asked for by states, where that name is not the preset's own."""
     own = squash(source) == squash(entry.name) or source.lower() in map(str.lower, model.ids)
     return model if own else _stored_as(model, entry.name, source)

@@ -203,7 +203,8 @@ def _check(
     asked = _stated({**wanted.options, **(wanted.flags.values if wanted.flags is not None else {})})
     said = said._replace(open=said.open - asked, auto=said.auto - asked)
     checked = compare(run, spoken.form, said, model, options, stated.settings, version, wanted.card, at_once, trials)
-    return checked._replace(failure=spoken.form.failure(checked.question, run)), notes
+    failure = spoken.form.failure(checked.question, run)
+    return checked._replace(failure=failure, run=run, stated=stated, terms=spoken.form.terms), notes
 
 
 _FORMATS = ("kv_dtype", "k_dtype", "v_dtype")

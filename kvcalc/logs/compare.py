@@ -14,13 +14,16 @@ from kvcalc.core.request import ask
 from kvcalc.core.sizing import measure
 from kvcalc.engines.base import Engine
 from kvcalc.engines.log_form import Expected, Failure, LogFacts, LogForm, StartLog, Way
+from kvcalc.engines.log_terms import Parts
+from kvcalc.engines.options import EngineOptions
 from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 from kvcalc.logs.readings import Asking, explanations, unsaid
 
-__all__ = ["MOST_AT_ONCE", "Checked", "Compared", "Trials", "Verdict", "compare", "overall"]
+__all__ = ["MOST_AT_ONCE", "Checked", "Compared", "LineVerdict", "Trials", "Verdict", "compare", "overall"]
 
 Verdict = Literal["match", "mismatch", "unknown"]
+LineVerdict = Literal["match", "mismatch", "unknown", "estimate"]
 
 _SMALLER_RANK = 3  # per cent that another rank may have had less
 _MOST_OPEN = 500  # readings of what one start leaves open
@@ -35,9 +38,15 @@ class Compared(NamedTuple):
     """
 
     expected: Expected
-    verdict: Verdict
+    verdict: LineVerdict
     why: str = ""
     several: bool = False
+
+    @property
+    def difference(self) -> int | None:
+        """Bytes, tokens or hundredths that are predicted above what is printed; None where nothing is predicted."""
+        expected = self.expected
+        return None if expected.predicted is None else expected.predicted - expected.printed.whole(expected.scale)
 
     @property
     def undecided(self) -> bool:
@@ -55,7 +64,8 @@ class Checked(NamedTuple):
     """One start of an engine, checked.
 
     `assumed` was not in the log, and makes its numbers agree; where several values do, they are `possible`, and nothing
-    is decided. `explained` would make them agree, and is what the log does not say.
+    is decided. `explained` would make them agree, and is what the log does not say. `run`, its `stated`
+    options and the `terms` of the memory that it prints are what is `estimated`, and decide nothing.
     """
 
     question: Question
@@ -67,6 +77,10 @@ class Checked(NamedTuple):
     warnings: tuple[str, ...] = ()
     possible: tuple[str, ...] = ()
     failure: Failure | None = None
+    run: StartLog | None = None
+    stated: EngineOptions | None = None
+    terms: Mapping[str, Parts] = {}
+    estimated: tuple[Compared, ...] = ()
 
     @property
     def verdict(self) -> Verdict:

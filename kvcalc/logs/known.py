@@ -1,5 +1,7 @@
 """What is worked out once for a log: models by their names, and starts that say the same again and again."""
 
+from contextlib import suppress
+
 from kvcalc.core.model import Model
 from kvcalc.engines.log_form import EngineLog, StartLog
 from kvcalc.errors import KvcalcError, shown
@@ -57,7 +59,7 @@ class Repeated:
             for each in checked.compared
         )
         failure = checked.failure and checked.failure._replace(line=now[checked.failure.line])
-        return checked._replace(compared=compared, failure=failure), notes
+        return checked._replace(compared=compared, failure=failure, run=run), notes
 
     def _key(self, spoken: EngineLog, run: StartLog) -> object:
         return spoken.engine.name, tuple((tuple(each.says.items()), each[2:]) for each in run.found)
@@ -69,7 +71,10 @@ def _named(names: tuple[str, ...]) -> tuple[Model, str | None]:
     if found is not None:
         entry, name = found
         note = None if name.lower() == entry.name else f"{shown(name)} is taken for {entry.name}"
-        return loader.load_entry(entry), note
+        model = loader.load_entry(entry)
+        with suppress(KvcalcError):  # a format without a size: then the weights are counted as published
+            model = loader.as_named(model, entry, name)
+        return model, note
     if names:
         raise KvcalcError(f"no preset is called {shown(names[0])}", "say which model it is: --model MODEL")
     raise KvcalcError("the log does not name the model", "say which it is: --model MODEL")

@@ -47,7 +47,7 @@ def marks_of(spoken: Sequence[EngineLog]) -> Marks:
     lines = [line for each in spoken for line in each.form.lines]
     kinds: list[list[str]] = []
     known: list[str] = []
-    for kind in (("start",), _COUNTED, ("fact", "lasting")):
+    for kind in (("start",), _COUNTED, ("fact", "lasting", "memory")):
         marks = sorted({line.mark for line in lines if line.kind in kind}, key=len)
         new = [mark for i, mark in enumerate(marks) if not any(other in mark for other in (*known, *marks[:i]))]
         known += new

@@ -1,13 +1,17 @@
 """An engine's start-up log against the prediction: the question of the verb `check`."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
+from kvcalc.core.card import Card
 from kvcalc.core.model import Model
+from kvcalc.engines.log_form import StartLog
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.registry import log_forms, name_and_version
 from kvcalc.logs.checks import Failed, Log, LogQuestion, check_log
 from kvcalc.logs.compare import Checked
+from kvcalc.logs.estimates import card_names, estimated
 from kvcalc.queries.options import CacheFormat, NamedGpu, Split, Workload, said
 
 if TYPE_CHECKING:
@@ -83,11 +87,52 @@ def answer(stream: BinaryIO, file: str, question: CheckQuestion) -> CheckAnswer:
         card=card,
     )
     if started is None:
-        return CheckAnswer(file, check_log(stream, spoken, wanted, file))
+        return CheckAnswer(file, _with_estimates(check_log(stream, spoken, wanted, file), question.gpu))
     names = (started.named,) if started.named else ()
     wanted = wanted._replace(flags=started.read, program=started.program, names=names)
-    log = check_log(stream, spoken, wanted, file)
+    log = _with_estimates(check_log(stream, spoken, wanted, file), question.gpu)
     return CheckAnswer(file, log._replace(warnings=(*started.warnings, *log.warnings)))
+
+
+def _with_estimates(log: Log, gpu: NamedGpu | None) -> Log:
+    """The log with an estimate beside each term of the memory that it prints, where the card is known."""
+    starts = tuple(_estimated(each, gpu) if isinstance(each, Checked) else each for each in log.starts)
+    return log._replace(starts=starts)
+
+
+def _estimated(checked: Checked, gpu: NamedGpu | None) -> Checked:
+    """As a size of the same question on that card has it."""
+    if checked.run is None or checked.stated is None or not checked.terms:
+        return checked
+    card = _card(checked.run) if gpu is None else gpu.card
+    if card is None or checked.run.budget is not None:
+        return checked
+    from kvcalc.core.memory import Budget, memory_split
+    from kvcalc.core.sizing import measure
+    from kvcalc.queries.engine import EngineQuestion
+    from kvcalc.queries.memory import beside
+
+    question = checked.question._replace(card=card).counted()
+    posed = EngineQuestion(checked.engine, question, checked.stated, None, at_most=False, warnings=())
+    try:
+        budget = posed.budget(Budget(vram=card.memory, card=card))
+        if budget is None or budget.vram is None:
+            return checked
+        budget = budget._replace(overheads=beside(budget, question.request, posed).lines)
+        memory = memory_split(measure(question.request), budget)
+    except KvcalcError:  # no rule for the weights or the engine's share: then there is no estimate
+        return checked
+    return checked._replace(estimated=estimated(checked.run, checked.terms, memory))
+
+
+def _card(run: StartLog) -> Card | None:
+    """The card that the log names."""
+    from kvcalc.cards.names import card_called
+
+    for name in card_names(run):
+        with suppress(KvcalcError):
+            return card_called(name)[1]
+    return None
 
 
 def _started(question: CheckQuestion) -> "Launch | None":

@@ -70,7 +70,6 @@ def deployment_of(question: SimulateQuestion, model: Model, trace: Trace) -> Dep
 def _sized(question: SimulateQuestion, model: Model, trace: Trace) -> SizeAnswer:
     """The memory split and the pool of one replica, as the size verb has them for sequences of the mean length."""
     held = sum(p + g // 2 for p, g in zip(trace.prompts, trace.outputs, strict=True))
-    choice = _choice(question)
     return size_answer(
         SizeQuestion(
             question.source._replace(model=model),
@@ -78,34 +77,17 @@ def _sized(question: SimulateQuestion, model: Model, trace: Trace) -> SizeAnswer
             question.form,
             question.split,
             question.memory,
-            EngineChoice(choice.name, choice.words, choice.block_size),
+            _choice(question),
         )
     )
 
 
-# The flags of engines for what a step takes.
-_FLAGS = {
-    "vllm": ("--max-num-seqs", "--max-num-batched-tokens"),
-    "sglang": ("--max-running-requests", "--chunked-prefill-size"),
-    "tensorrt-llm": ("--max_batch_size", "--max_num_tokens"),
-}
-
-
 def _choice(question: SimulateQuestion) -> EngineChoice:
-    """The engine that is asked, or the usual one of the card, with its own flags for what a step takes."""
+    """The engine that is asked, or the usual one of the card."""
     choice, gpu = question.engine, question.memory.gpu
     if choice.name is None:
         from kvcalc.launch.beside import usual_engine
 
         assert gpu is not None
         choice = choice._replace(name=usual_engine(gpu.card).name)
-    given = (question.max_num_seqs, question.max_num_batched_tokens)
-    if given == (None, None):
-        return choice
-    from kvcalc.launch.registry import engine_called, name_and_version
-
-    name = engine_called(name_and_version(choice.name or "")[0]).name
-    if name not in _FLAGS:
-        raise KvcalcError(f"--max-num-seqs: {name} has no such flag", "leave it out")
-    words = [word for flag, number in zip(_FLAGS[name], given, strict=True) if number for word in (flag, str(number))]
-    return choice._replace(words=words)
+    return choice

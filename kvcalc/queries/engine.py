@@ -12,6 +12,7 @@ from kvcalc.queries.options import (
     CacheFormat,
     EngineChoice,
     Memory,
+    RunOptions,
     Split,
     Workload,
     budget_for,
@@ -39,6 +40,7 @@ class EngineQuestion(NamedTuple):
         stored: How the weights that it runs are packed, where the model's own are not.
         at_most: The batch is the most that the command allows at once.
         warnings: What the asker should know of his flags.
+        run: How the engine runs, as far as somebody said.
     """
 
     engine: "Engine"
@@ -47,6 +49,7 @@ class EngineQuestion(NamedTuple):
     stored: str | None
     at_most: bool
     warnings: tuple[str, ...]
+    run: RunOptions = RunOptions()
 
     def budget(self, budget: Budget | None) -> Budget | None:
         """The budget, with what the engine's flags and its own defaults say of the memory. Raises KvcalcError."""
@@ -87,7 +90,9 @@ def ask_engine(
     Raises KvcalcError where the options contradict the model, the engine or its own flags.
     """
     from kvcalc.engines.question import Question
+    from kvcalc.launch.running import running, told
 
+    started = told(started, choice.run.stated)
     engine = started.engine
     started = started._replace(read=started.read._replace(memory=_server_memory(split, memory)))
     stated = _with_length(engine.options_of(started.program, started.read, model), started, workload, model)
@@ -117,7 +122,8 @@ def ask_engine(
     ]
     stored = engine.stored(started.program, started.read, model)
     warnings = (*behind_it, *started.warnings, *stated.warnings)
-    return size, EngineQuestion(engine, question, stated, stored, at_most, warnings)
+    run = RunOptions(**running(started))
+    return size, EngineQuestion(engine, question, stated, stored, at_most, warnings, run)
 
 
 def _with_length(stated: "EngineOptions", started: "Launch", workload: Workload, model: Model) -> "EngineOptions":

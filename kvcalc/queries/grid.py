@@ -131,7 +131,7 @@ def _chosen(question: GridQuestion, lists: _Lists, choice: _Choice) -> _Chosen:
         question.form._replace(kv_dtype=choice.kv_dtype),
         question.split._replace(tp=choice.tp),
         question.memory._replace(gpu=choice.gpu, weights=weights),
-        EngineChoice(choice.engine, question.words),
+        EngineChoice(choice.engine, question.words, run=question.run),
     )
 
 

@@ -10,6 +10,7 @@ from kvcalc.queries.options import (
     CacheFormat,
     Memory,
     NamedGpu,
+    RunOptions,
     Split,
 )
 
@@ -48,6 +49,7 @@ class GridQuestion(NamedTuple):
         split: How it is split, where `tp` is None: it is an axis.
         memory: What one GPU offers, without `gpu` and `weights`, which are axes.
         words: The engine's own flags, of the one engine that is named.
+        run: How the engines run, in words of ours.
     """
 
     axes: Axes = Axes()
@@ -56,6 +58,7 @@ class GridQuestion(NamedTuple):
     split: Split = Split()
     memory: Memory = Memory()
     words: Sequence[str] | None = None
+    run: RunOptions = RunOptions()
 
 
 class GridAnswer(NamedTuple):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:  # a short question asks about no memory, and imports nothing 
     from kvcalc.core.weights import Weights
 
 __all__ = [
-    "DEFAULT_UTILIZATION", "OPTION_NAMES", "CacheFormat", "EngineChoice", "Memory", "NamedGpu", "Split", "Workload",
-    "budget_for", "budget_of_card", "exact_size", "layout_of", "request_for", "said",
+    "DEFAULT_UTILIZATION", "OPTION_NAMES", "CacheFormat", "EngineChoice", "Memory", "NamedGpu", "RunOptions", "Split",
+    "Workload", "budget_for", "budget_of_card", "exact_size", "layout_of", "request_for", "said",
 ]  # fmt: skip
 
 # Of a named GPU, where no engine says: vLLM's default up to 0.15, and what planners usually count with.
@@ -106,6 +106,27 @@ class Memory(NamedTuple):
 _NOTHING = Memory()
 
 
+class RunOptions(NamedTuple):
+    """How an engine runs, which its own flags may say as well: what it takes beside the cache depends on it.
+
+    Attributes:
+        max_num_seqs: The most sequences in one step.
+        max_num_batched_tokens: The most tokens in one step.
+        enforce_eager: No graphs are captured; None where nobody says.
+        language_model_only: A model of several kinds of input is loaded without its encoders.
+    """
+
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    enforce_eager: bool | None = None
+    language_model_only: bool | None = None
+
+    @property
+    def stated(self) -> dict[str, int]:
+        """What somebody said, by name."""
+        return {name: value for name, value in self._asdict().items() if value}
+
+
 class EngineChoice(NamedTuple):
     """The engine that is asked.
 
@@ -113,16 +134,18 @@ class EngineChoice(NamedTuple):
         name: `NAME` or `NAME@VERSION`; None where the words alone say it.
         words: Its own command line or flags.
         block_size: Tokens of its block or page. Default: what it chooses.
+        run: How it runs, in words of ours.
     """
 
     name: str | None = None
     words: Sequence[str] | None = None
     block_size: int | None = None
+    run: RunOptions = RunOptions()
 
 
 # Options of ours, which an engine's own command line cannot have behind the `--`.
 OPTION_NAMES = frozenset(
-    name for part in (Workload, CacheFormat, Split, Memory, EngineChoice) for name in part._fields
+    name for part in (Workload, CacheFormat, Split, Memory, EngineChoice, RunOptions) for name in part._fields
 ) | {"engine", "gpu_file", "format", "json", "get", "quiet", "units", "explain", "assume_dense"}  # fmt: skip
 
 
@@ -194,7 +217,10 @@ def request_for(
 def exact_size(
     model: Model, workload: Workload, form: CacheFormat, split: Split, memory: Memory, engine: EngineChoice
 ) -> Size:
-    """The size where no engine is asked. Raises KvcalcError for blocks, which only engines have."""
+    """The size where no engine is asked. Raises KvcalcError for blocks and for how to run, which only engines have."""
+    for name in engine.run.stated:
+        what = f"--{name.replace('_', '-')}"
+        raise KvcalcError(f"{what}: says how an engine runs, and none is named", "add --engine NAME, such as vllm")
     if engine.block_size is not None:
         from kvcalc.launch.registry import all_engines
 

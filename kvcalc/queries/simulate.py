@@ -32,8 +32,10 @@ def answer(question: SimulateQuestion) -> SimulateAnswer:
     trace, warnings = found.trace, [*found.warnings, *_above_limit(model, found.trace)]
     if question.prefix_cache and trace.prefixes is None:
         raise KvcalcError("--prefix-cache: the requests have no prefixes", "a trace with hash_ids has them")
-    if question.tiers and (not question.prefix_cache or question.open is not None or question.memory.gpu is None):
-        raise KvcalcError("--tier: has no effect without --prefix-cache on a GPU", "add --prefix-cache and --gpu NAME")
+    if question.open is not None or (question.memory.gpu is None and question.capacities):
+        _refuse_deployment(question)
+    if question.tiers and not question.prefix_cache:
+        raise KvcalcError("--tier: has no effect without --prefix-cache", "add --prefix-cache")
     size = measure(_request(question, model, ceil(sum(trace.prompts) / len(trace))))
     curve = _curve(question, trace, size.bytes_per_token)
     found_so_far = SimulateAnswer(
@@ -64,6 +66,28 @@ def answer(question: SimulateQuestion) -> SimulateAnswer:
         binding=_binding(served, going.scheduler),
         warnings=tuple(warnings),
     )
+
+
+def _refuse_deployment(question: SimulateQuestion) -> None:
+    """What says how a replica runs is not passed over where none runs."""
+    said: dict[str, object] = {
+        **question.memory._asdict(),
+        **question.split._asdict(),
+        "engine": question.engine.name,
+        **question.engine.run.stated,
+        "replicas": None if question.replicas == 1 else question.replicas,
+        "router": None if question.router == "round-robin" else question.router,
+        "prefix_cache": question.prefix_cache if question.open is not None else None,
+        "tier": question.tiers,
+        "percentile": question.targets,
+    }
+    targets = question.targets
+    if targets is not None:
+        said |= {"ttft": targets.ttft, "tpot": targets.tpot, "e2e": targets.e2e}
+    for name in ("ttft", "tpot", "e2e", *said):
+        if said.get(name):
+            why = "no limit of memory is asked for" if question.open is not None else "no --gpu is named"
+            raise KvcalcError(f"--{name.replace('_', '-')}: says how a replica runs, and {why}", "leave it out")
 
 
 def _open(answer: SimulateAnswer, loop: OpenLoop) -> SimulateAnswer:

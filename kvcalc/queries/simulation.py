@@ -75,9 +75,7 @@ class SimulateQuestion(NamedTuple):
         form: The formats of keys and values.
         split: How a replica is split over GPUs; dp are replicas, too.
         memory: What one GPU offers.
-        engine: The engine that is asked, with its own flags. Default: the usual one on the card.
-        max_num_seqs: The most sequences in a step. Default: the engine's own.
-        max_num_batched_tokens: The most tokens in a step. Default: the engine's own.
+        engine: The engine that is asked, and how it runs. Default: the usual one on the card.
         replicas: How many replicas, or `auto`: the fewest that meet the targets.
         router: Which replica takes a request.
         prefix_cache: Blocks of prompts stay for later ones.
@@ -93,8 +91,6 @@ class SimulateQuestion(NamedTuple):
     split: Split = Split()
     memory: Memory = Memory()
     engine: EngineChoice = EngineChoice()
-    max_num_seqs: int | None = None
-    max_num_batched_tokens: int | None = None
     replicas: int | Literal["auto"] = 1
     router: Router = "round-robin"
     prefix_cache: bool = False

@@ -11,6 +11,7 @@ from kvcalc.queries.options import (
     CacheFormat,
     EngineChoice,
     Memory,
+    RunOptions,
     Split,
     Workload,
     budget_for,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from kvcalc.engines.base import Reservation
     from kvcalc.launch.beside import Beside
     from kvcalc.launch.command import Launch
+    from kvcalc.queries.devices import HeldDevice
     from kvcalc.queries.engine import EngineQuestion
 
 __all__ = ["SizeAnswer", "SizeQuestion", "answer"]
@@ -63,6 +65,8 @@ class SizeAnswer(NamedTuple):
         reservation: What the engine reserves; None where none was asked.
         warnings: What the asker should know, one sentence each.
         beside: What is estimated beside weights and cache, and whose estimate it is; None where nothing is.
+        run: How the engine runs, as far as somebody said.
+        devices: What each device and the host hold, where an engine's flags place layers.
     """
 
     size: Size
@@ -71,6 +75,8 @@ class SizeAnswer(NamedTuple):
     reservation: "Reservation | None"
     warnings: tuple[str, ...]
     beside: "Beside | None" = None
+    run: RunOptions = RunOptions()
+    devices: "tuple[HeldDevice, ...]" = ()
 
 
 def answer(question: SizeQuestion) -> SizeAnswer:
@@ -105,10 +111,12 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
     from kvcalc.core.memory import warnings as memory_warnings
     from kvcalc.engines.base import allocator_of, reserve  # engines are not what a short question asks about
     from kvcalc.launch.command import launch
+    from kvcalc.queries.devices import PLACED, held, verdict
     from kvcalc.queries.engine import ask_engine
     from kvcalc.queries.memory import beside
 
     stated, source, choice = budget_for(question.memory), question.source, question.engine
+    devices: tuple[HeldDevice, ...] = ()
     started = launch(choice.name, choice.words, partial(_pasted, source))
     named = source.model is None and choice.words is not None
     model = _named_model(started, source) if named else load_model(source)
@@ -129,15 +137,18 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
     warnings = [*request_warnings(size.request), *posed.warnings, *reservation.allocation.warnings]
     if budget is not None:  # flags that change the memory and are not counted, before what would rest on them
         uncounted = touching(posed.options.uncounted, cache_alone=budget.vram is None)
-        warnings += [said(each) for each in uncounted]
         if fitted is not None:  # no "does not fit" rests on one of them
             lacking = fitted.kv_asked - fitted.memory.kv_budget
             fitted = fitted._replace(fits=settled(bool(fitted.fits), lacking, uncounted))
+            devices = held(posed, fitted.memory)
+            if devices and fitted.fits is None and all(each.effect.key in PLACED for each in uncounted):
+                fitted = fitted._replace(fits=verdict(devices))
+        warnings += [said(each) for each in uncounted if not (devices and each.effect.key in PLACED)]
     if posed.at_most and fitted is not None and fitted.fits is False:
         warnings.append(_AT_MOST)
     stored = posed.stored if budget is not None and budget.weights == "auto" else None
     warnings += memory_warnings(fitted and fitted.memory, stored)
-    return SizeAnswer(size, budget, fitted, reservation, tuple(warnings), estimated)
+    return SizeAnswer(size, budget, fitted, reservation, tuple(warnings), estimated, posed.run, devices)
 
 
 def _shortened(posed: "EngineQuestion", reservation: "Reservation", fitted: "Fit") -> "EngineQuestion | None":

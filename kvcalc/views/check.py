@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kvcalc.core.units import format_bytes
 from kvcalc.logs.checks import Failed
 from kvcalc.logs.compare import Checked, Compared, Verdict, overall
+from kvcalc.logs.estimates import worst
 from kvcalc.version import __version__
+from kvcalc.views.check_words import words_of
 from kvcalc.views.failed import failure_values, failure_words
 from kvcalc.views.model import model_values
 from kvcalc.views.report import Cell, Report, Section
@@ -15,40 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_document", "check_report", "rows", "verdict"]
 
-# What people call the quantities; the others are called in words of their own.
-_WORDS = {
-    "tokens": "tokens that fit",
-    "num_blocks": "blocks",
-    "cpu_blocks": "blocks in host memory",
-    "needed": "needed for one request",
-    "longest": "longest request that fits",
-    "stored": "tokens of all blocks",
-    "attn_block": "tokens of a block",
-    "mamba_pad_pct": "padding of a state's page",
-    "token_bytes": "bytes of a token",
-    "bytes": "whole cache",
-    "kv": "K and V",
-    "kv_gb": "K and V",
-    "kv_gib": "K and V",
-    "kv_mib": "K and V",
-    "k_gb": "K",
-    "v_gb": "V",
-    "k_mib": "K",
-    "v_mib": "V",
-    "conv_gb": "convolutions",
-    "ssm_gb": "states",
-    "mamba_slots": "slots of states",
-    "swa_layer_tokens": "tokens of windows",
-    "rs_mib": "states",
-    "rs_cells": "cells of states",
-    "rs_layers": "layers of the model",
-    "r_f32_mib": "R of states",
-    "s_f32_mib": "S of states",
-    "p_f32_mib": "P of states",
-}
 _MOST_EXPLANATIONS = 3
 _Start = Checked | Failed
-_POOLS = {"swa": "windows", "csa": "entries of 4", "hca": "entries of 128", "lid": "their index", "index": "index"}
 
 
 def verdict(checked: Sequence[Checked]) -> Verdict:
@@ -75,10 +46,15 @@ def check_document(file: str, starts: Sequence[_Start], warnings: Sequence[str])
         "verdict": verdict(checked),
         "failed": failed[0] if failed else None,
         "lines": [
-            _line(line, each, i) for i, each in enumerate(starts) if isinstance(each, Checked) for line in each.compared
+            _line(line, each, i) for i, each in enumerate(starts) if isinstance(each, Checked) for line in _lines(each)
         ],
         "runs": runs,
     }
+
+
+def _lines(checked: Checked) -> tuple[Compared, ...]:
+    """All numbers of a start: those that are compared, and behind them those that are estimated."""
+    return (*checked.compared, *checked.estimated)
 
 
 def rows(document: "CheckDocument") -> "list[LogLine]":
@@ -149,7 +125,23 @@ def _line(compared: Compared, checked: Checked, run: int) -> "LogLine":
         "high": _end(compared, expected.high, 1),
         "verdict": compared.verdict,
         "why": compared.why or None,
+        "difference": _difference(compared),
+        "difference_percent": _percent(compared),
     }
+
+
+def _difference(compared: Compared) -> float | None:
+    """How much an estimate is above what was printed, in the printed unit."""
+    if compared.verdict != "estimate" or compared.difference is None:
+        return None
+    return round(compared.difference / compared.expected.scale, compared.expected.printed.places + 1)
+
+
+def _percent(compared: Compared) -> float | None:
+    printed = compared.expected.printed.whole(compared.expected.scale)
+    if compared.verdict != "estimate" or compared.difference is None or not printed:
+        return None
+    return round(100 * compared.difference / abs(printed), 1)
 
 
 def _printed(compared: Compared) -> int | float:
@@ -179,10 +171,10 @@ def check_report(starts: Sequence[_Start], warnings: Sequence[str]) -> Report:
         Section(
             "line" if alone else f"{_engine(each)}, {each.question.request.facts.name}",
             ("", "quantity", "printed", "predicted", "may be printed", "verdict"),
-            [_row(line) for line in each.compared],
+            [_row(line) for line in _lines(each)],
         )
         for each in checked
-        if each.compared
+        if _lines(each)
     ]
     said = verdict(checked)
     verdicts = [line.verdict for each in checked for line in each.compared]
@@ -219,19 +211,20 @@ def _row(compared: Compared) -> tuple[Cell, ...]:
     places = expected.printed.places
     return (
         str(expected.number),
-        _words(expected.quantity),
+        words_of(expected.quantity),
         _amount(_printed(compared), places, expected.unit),
         _amount(_scaled(compared, expected.predicted), places, expected.unit),
         _between(compared),
-        f"{compared.verdict}: {compared.why}" if compared.why else compared.verdict,
+        _said(compared),
     )
 
 
-def _words(quantity: str) -> str:
-    pool, _, rest = quantity.partition("_")
-    if pool in _POOLS and quantity not in _WORDS:
-        return f"{_WORDS.get(rest, rest)} of {_POOLS[pool]}"
-    return _WORDS.get(quantity, quantity)
+def _said(compared: Compared) -> str:
+    if compared.verdict == "estimate":
+        off, percent = _difference(compared), _percent(compared)
+        share = "" if percent is None else f", {percent:+.1f} %"
+        return f"estimate: {off:+,.2f} {compared.expected.unit}{share}"
+    return f"{compared.verdict}: {compared.why}" if compared.why else compared.verdict
 
 
 def _amount(value: float | None, places: int, unit: str) -> str:
@@ -261,6 +254,12 @@ def _notes(checked: Checked) -> list[str]:
         found.append(f"not in the log, and taken since the numbers then agree: {checked.assumed}")
     elif checked.version is None:
         found.append(f"the version is not in the log: the rules of {_engine(checked)} were taken")
+    if (most := worst(checked.estimated)) is not None and most.difference:
+        way = "above" if most.difference > 0 else "below"
+        size = format_bytes(abs(most.difference))
+        found.append(
+            f"of the estimated terms {words_of(most.expected.quantity)} is off most: {size} {way} what is printed"
+        )
     if checked.explained:
         found.append(f"the numbers would agree with {' or with '.join(checked.explained[:_MOST_EXPLANATIONS])}")
     return found

@@ -7,6 +7,7 @@ from kvcalc.core.kinds import kind
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared
 from kvcalc.core.request import Request
 from kvcalc.core.sizing import CacheGroup, Size
+from kvcalc.queries.options import RunOptions
 from kvcalc.queries.size import SizeAnswer
 from kvcalc.version import __version__
 from kvcalc.views.model import model_values
@@ -17,14 +18,24 @@ if TYPE_CHECKING:
     from kvcalc.core.fitting import Fit
     from kvcalc.core.memory import Budget
     from kvcalc.core.overheads import Overhead
+    from kvcalc.queries.devices import HeldDevice
+    from kvcalc.queries.savings import Saving
     from kvcalc.views.types.model import CacheShape, KvSizes, LayerGroup
-    from kvcalc.views.types.size import EngineSizes, FitValues, OverheadLine, SizeDocument, SizeRequest, TextbookSize
+    from kvcalc.views.types.size import (
+        DeviceLine,
+        EngineSizes,
+        FitValues,
+        OverheadLine,
+        SizeDocument,
+        SizeRequest,
+        TextbookSize,
+    )
 
 __all__ = ["kv_values", "overhead_lines", "size_document"]
 
 
-def size_document(answer: SizeAnswer, *, explain: bool = False) -> "SizeDocument":
-    """The document of the default verb; `explain` adds the terms of the sum."""
+def size_document(answer: SizeAnswer, given_back: "Sequence[Saving]" = (), *, explain: bool = False) -> "SizeDocument":
+    """The document of the default verb; `explain` adds the terms of the sum, and what would give memory back."""
     size, fit, engine = answer.size, answer.fit, None
     if answer.reservation is not None:
         from kvcalc.views.engine import engine_values
@@ -34,13 +45,15 @@ def size_document(answer: SizeAnswer, *, explain: bool = False) -> "SizeDocument
         "schema": "kvcalc.size/1",
         "kvcalc_version": __version__,
         "model": model_values(size.request.facts),
-        "request": _request(size.request, answer.budget, engine),
+        "request": _request(size.request, answer.budget, engine, answer.run),
         "warnings": list(answer.warnings),
         "kv": kv_values(size),
         "textbook": _textbook(size),
         "fit": None if fit is None else _fit(fit, size, answer),
         "engine": engine,
     }
+    if answer.devices:
+        document["devices"] = [_device(each) for each in answer.devices]
     if explain:
         from kvcalc.core.explain import terms
 
@@ -48,10 +61,31 @@ def size_document(answer: SizeAnswer, *, explain: bool = False) -> "SizeDocument
             {"name": term.name, "sum": term.sum, "bytes": term.bytes, "source": term.source}
             for term in terms(size, fit)
         ]
+        document["savings"] = [
+            {"change": each.change, "bytes": each.gained, "kv_budget_bytes_per_gpu": each.budget,
+             "capacity_tokens": each.tokens}
+            for each in given_back
+        ]  # fmt: skip
     return document
 
 
-def _request(request: Request, budget: "Budget | None", engine: "EngineSizes | None") -> "SizeRequest":
+def _device(held: "HeldDevice") -> "DeviceLine":
+    device = held.device
+    return {
+        "name": device.name,
+        "layers": device.layers,
+        "weights_bytes": device.weights,
+        "cache_bytes": device.cache,
+        "compute_bytes": device.compute.likely,
+        "compute_bytes_low": device.compute.low,
+        "compute_bytes_high": device.compute.high,
+        "output_bytes": device.output,
+        "beside_bytes": held.beside,
+        "fits": held.fits,
+    }
+
+
+def _request(request: Request, budget: "Budget | None", engine: "EngineSizes | None", run: RunOptions) -> "SizeRequest":
     layout = request.layout
     whole = budget if budget is not None and budget.kv_memory is None else None
     card = None if budget is None else budget.card
@@ -80,6 +114,10 @@ def _request(request: Request, budget: "Budget | None", engine: "EngineSizes | N
         "engine": None if engine is None else engine["name"],
         "engine_version": None if engine is None else engine["version"],
         "block_size": None if engine is None else engine.get("block_size"),
+        "max_num_seqs": run.max_num_seqs,
+        "max_num_batched_tokens": run.max_num_batched_tokens,
+        "enforce_eager": run.enforce_eager,
+        "language_model_only": run.language_model_only,
     }
 
 

@@ -1,6 +1,6 @@
 """The default verb's answer in sections: the sizes, the groups of caches, what fits, and the model in one line."""
 
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from kvcalc.core.card import MEMORY_SOURCES
 from kvcalc.core.explain import cache_name, terms
@@ -15,10 +15,16 @@ from kvcalc.views.model import model_facts
 from kvcalc.views.report import Bytes, Cell, Count, Part, Report, Section
 from kvcalc.views.words import limited_by
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kvcalc.queries.devices import HeldDevice
+    from kvcalc.queries.savings import Saving
+
 __all__ = ["group_rows", "size_report"]
 
 
-def size_report(answer: SizeAnswer, *, explain: bool) -> Report:
+def size_report(answer: SizeAnswer, given_back: "Sequence[Saving]" = (), *, explain: bool) -> Report:
     """The default verb's answer, with what an engine reserves where one was named."""
     size, fit, engine = answer.size, answer.fit, None
     if answer.reservation is not None:
@@ -42,6 +48,10 @@ def size_report(answer: SizeAnswer, *, explain: bool) -> Report:
         said = terms(size, fit) + ([] if engine is None else engine.terms)
         rows: list[tuple[Cell, ...]] = [(t.name, f"{t.sum} = {t.bytes:,} B", t.source) for t in said]
         sections.append(Section("explanation", ("term", "sum", "rule and source"), rows))
+    if answer.devices:
+        sections.append(_devices(answer.devices))
+    if given_back:
+        sections.append(_savings(given_back))
     return Report(
         title=size.request.facts.name,
         facts=model_facts(size.request.facts),
@@ -53,6 +63,35 @@ def size_report(answer: SizeAnswer, *, explain: bool) -> Report:
         notes=_notes(size) + _memory_notes(answer) + ([] if engine is None else engine.notes),
         warnings=list(answer.warnings),
     )
+
+
+def _devices(devices: "Sequence[HeldDevice]") -> Section:
+    """What each device and the host hold."""
+    words = {True: "fits", False: "does not fit", None: "its range decides"}
+    rows: list[tuple[Cell, ...]] = [
+        (
+            each.device.name,
+            Count(each.device.layers),
+            Bytes(each.device.weights),
+            Bytes(each.device.cache),
+            Bytes(each.device.compute.likely + each.device.output),
+            Bytes(each.beside),
+            "" if each.device.name == "host" else words[each.fits],
+        )
+        for each in devices
+    ]
+    return Section("devices", ("device", "layers", "weights", "cache", "buffers", "beside", ""), rows)
+
+
+def _savings(given_back: "Sequence[Saving]") -> Section:
+    """What would give memory back on each GPU, one change at a time."""
+    tokens = any(each.tokens is not None for each in given_back)
+    columns = ("would give memory back", "more for the cache", *(("tokens that fit",) if tokens else ()))
+    rows: list[tuple[Cell, ...]] = []
+    for each in given_back:
+        row: tuple[Cell, ...] = (each.change, Bytes(each.gained))
+        rows.append((*row, "" if each.tokens is None else Count(each.tokens)) if tokens else row)
+    return Section("savings", columns, rows)
 
 
 def _sizes(size: Size, textbook: Textbook | None) -> Section:

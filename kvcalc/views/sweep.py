@@ -87,6 +87,10 @@ def in_force(answer: GridAnswer) -> "GridOptions":
         "vram_bytes": memory.vram,
         "kv_memory_bytes": memory.kv_memory,
         "overhead_bytes": memory.overhead,
+        "max_num_seqs": question.run.max_num_seqs,
+        "max_num_batched_tokens": question.run.max_num_batched_tokens,
+        "enforce_eager": question.run.enforce_eager,
+        "language_model_only": question.run.language_model_only,
     }
 
 

@@ -32,7 +32,8 @@ def test_a_log_is_checked_line_by_line(check: Check) -> None:
     tokens, concurrency = document["lines"]
     assert tokens == {
         "line": 5, "run": 0, "engine": "vllm", "quantity": "tokens", "unit": None, "printed": 3747120,
-        "predicted": 3747072, "low": 3746944, "high": 3747216, "verdict": "match", "why": None}  # fmt: skip
+        "predicted": 3747072, "low": 3746944, "high": 3747216, "verdict": "match", "why": None,
+        "difference": None, "difference_percent": None}  # fmt: skip
     assert concurrency["printed"] == 374.71
     assert concurrency["low"] <= concurrency["printed"] <= concurrency["high"]
 
@@ -42,8 +43,9 @@ def test_forms_of_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
     for options, lines in (
         (["-q"], ["match"]),
         (["--get", "lines.0.printed"], ["3747120"]),
-        (["-f", "csv"], ["line,run,engine,quantity,unit,printed,predicted,low,high,verdict,why",
-                         "5,0,vllm,tokens,,3747120,3747072,3746944,3747216,match,"]),
+        (["-f", "csv"], [("line,run,engine,quantity,unit,printed,predicted,low,high,verdict,why,difference,"
+                         "difference_percent"),
+                         "5,0,vllm,tokens,,3747120,3747072,3746944,3747216,match,,,"]),
         ([], ["model\tLlama 3.3 70B", "shape\tvllm 0.18.0, 10,000 tokens, fp8, tp 4",
               "line\tquantity\tprinted\tpredicted\tmay be printed\tverdict",
               "5\ttokens that fit\t3,747,120\t3,747,072\t3,746,944-3,747,216\tmatch"]),

@@ -150,17 +150,16 @@ def test_read_back(engine: str, data: st.DataObject, capsys: pytest.CaptureFixtu
     gpus = ["--gpu", f"{start.layout.gpus}xh100", "--json"]
     front = [MODELS[model]] if engine == "llama.cpp" else []
     words = list(written.words)
-    if (limit := {"vllm": "--max-num-seqs", "tensorrt-llm": "--max_batch_size"}.get(engine)) is not None:
-        at = words.index(limit)  # fewer sequences need less beside the cache, which no option of ours says
-        del words[at : at + 2]
-        front += ["--batch", str(start.sequences * start.layout.dp)]
+    limits = {"vllm": "--max-num-seqs", "tensorrt-llm": "--max_batch_size", "sglang": "--max-running-requests"}
+    limit = [] if engine not in limits else ["--max-num-seqs", words[words.index(limits[engine]) + 1]]
+    front += ["--batch", str(start.sequences * start.layout.dp)] if limit else []
     command = _asked([*front, *gpus, "--", *words], capsys)
     options = {
         "context": start.context, "batch": start.sequences * start.layout.dp, "kv-dtype": start.kv_dtype,
         "weights": start.weights, "utilization": start.utilization, **start.layout.sizes,
     }  # fmt: skip
     said = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
-    said += ["--dp-attention"] * (start.layout.sharing > 1)
+    said += ["--dp-attention"] * (start.layout.sharing > 1) + limit
     direct = _asked([model, "--engine", engine, *gpus, *said], capsys)
     assert command == direct
 

@@ -90,7 +90,7 @@ PROMISED = {
 
 # What a key may be that need not be there, by the last two parts of its path without indices.
 OPTIONAL = {
-    "explain", *(f"layers.{key}" for key in (
+    "devices", "explain", "savings", *(f"layers.{key}" for key in (
         "encoder_tokens", "rank", "rope", "store", "ratio", "indexer_dim", "recurrent_kind", "conv_elements",
         "conv_dtype", "state_elements", "state_dtype", "shares",
     )), *(f"engine.{key}" for key in (

@@ -128,4 +128,6 @@ ENGINE = Engine(
     memory=memory,
     devices=placed,
     grows=True,
+    run_flags={"max_num_batched_tokens": "-ub"},
+    lacks={"max_num_seqs": "--batch N counts its slots (-np), each of which has its cells whether it is used or not"},
 )

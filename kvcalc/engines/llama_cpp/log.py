@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from kvcalc.engines.llama_cpp.check import expect
 from kvcalc.engines.llama_cpp.failed import FAILURES, failure
 from kvcalc.engines.llama_cpp.variations import rules_of, variations, ways
-from kvcalc.engines.log_form import LogFacts, LogForm, MatchedLine, StartLog, line
+from kvcalc.engines.log_form import MIB, LogFacts, LogForm, MatchedLine, StartLog, line
 from kvcalc.engines.log_numbers import plain
+from kvcalc.engines.log_terms import Parts
 
-__all__ = ["FORM", "LINES", "flash_of", "metadata_of"]
+__all__ = ["FORM", "LINES", "TERMS", "flash_of", "metadata_of"]
 
 _CONTEXT = ("llama_context", "llama_new_context_with_model", "llama_init_from_model")
 _SETTINGS = ("n_seq_max", "n_ctx", "n_ctx_seq", "n_batch", "n_ubatch", "flash_attn", "kv_unified")
@@ -73,6 +74,13 @@ LINES = (
     line("self size", _OF_ITSELF, "count"),
     line("size =", _OF_CACHE, "count"),
     line("size =", _OF_STATES, "count"),
+    line(" model buffer size", rf"(?P<device>\S{{1,40}}) model buffer size ={_mib('model_mib')}", "memory"),
+    line(
+        " compute buffer size",
+        rf"(?P<device>(?!CPU|\S{{1,30}}_Host)\S{{1,40}}) compute buffer size (?:=|is){_mib('compute_mib')}",
+        "memory",
+    ),
+    line("compute capability", r"Device 0: (?P<card>[^,]{3,60}), compute capability", "memory"),
     *FAILURES,
 )
 
@@ -189,4 +197,9 @@ def _claims(found: Sequence[MatchedLine]) -> bool:
     return not any("ollama" in each.says for each in found)
 
 
-FORM = LogForm(LINES, _said, expect, ways, variations, failure, _claims, pooled=False, sorted=False)
+TERMS = {
+    "model_mib": Parts("weights", ("all weights",), unit="MiB", scale=MIB, summed=True),
+    "compute_mib": Parts("compute", ("compute buffer",), unit="MiB", scale=MIB),
+}
+
+FORM = LogForm(LINES, _said, expect, ways, variations, failure, _claims, pooled=False, sorted=False, terms=TERMS)

@@ -233,4 +233,5 @@ ENGINE = Engine(
     vendors=("Apple",),
     memory=memory,
     grows=True,
+    run_flags={"max_num_seqs": "--decode-concurrency", "max_num_batched_tokens": "--prefill-step-size"},
 )

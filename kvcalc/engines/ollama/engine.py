@@ -136,4 +136,6 @@ ENGINE = Engine(
     memory=memory,
     devices=placed,
     grows=True,
+    run_flags={"max_num_batched_tokens": "num_batch"},
+    lacks={"max_num_seqs": "--batch N counts its slots (OLLAMA_NUM_PARALLEL), each of which has its cells"},
 )

@@ -6,7 +6,7 @@ before 0.30 ml/device.go and runner/ollamarunner/runner.go of 0.11 to 0.24; logs
 
 from collections.abc import Iterator, Sequence
 
-from kvcalc.engines.llama_cpp.log import LINES, flash_of, metadata_of
+from kvcalc.engines.llama_cpp.log import LINES, TERMS, flash_of, metadata_of
 from kvcalc.engines.log_form import LogFacts, LogForm, MatchedLine, StartLog, line
 from kvcalc.engines.log_numbers import plain
 from kvcalc.engines.ollama.check import expect
@@ -67,4 +67,6 @@ def _claims(found: Sequence[MatchedLine]) -> bool:
     return any("ollama" in each.says or "own" in each.says or "wanted" in each.says for each in found)
 
 
-FORM = LogForm((*LINES, *_OWN), _said, expect, ways, variations, failure, _claims, pooled=False, sorted=False)
+FORM = LogForm(
+    (*LINES, *_OWN), _said, expect, ways, variations, failure, _claims, pooled=False, sorted=False, terms=TERMS
+)

@@ -173,4 +173,10 @@ ENGINE = Engine(
     replicates=replicates,
     scheduler=scheduler,
     least=least,
+    run_flags={
+        "max_num_seqs": "--max-running-requests",
+        "max_num_batched_tokens": "--chunked-prefill-size",
+        "language_model_only": "--language-model-only",
+    },
+    lacks={"enforce_eager": "behind --: --disable-decode-cuda-graph --disable-prefill-cuda-graph"},
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, line
 from kvcalc.engines.log_numbers import plain
+from kvcalc.engines.log_terms import Parts
 from kvcalc.engines.sglang.check import expect
 from kvcalc.engines.sglang.failed import FAILURES, failure
 from kvcalc.engines.sglang.variations import variations, ways
@@ -18,7 +19,7 @@ _KEYS = (
     "model_path", "context_length", "tp_size", "pp_size", "dp_size", "kv_cache_dtype", "page_size", "dtype",
     "swa_full_tokens_ratio", "mamba_ssm_dtype", "mamba_full_memory_ratio", "max_mamba_cache_size",
     "disable_radix_cache", "enable_dp_attention", "attn_dp_size", "disable_hybrid_swa_memory", "mem_fraction_static",
-    "max_total_tokens",
+    "max_total_tokens", "max_running_requests", "chunked_prefill_size",
 )  # fmt: skip
 
 _LINES = (
@@ -40,6 +41,8 @@ _LINES = (
          r"KV Cache is allocated\. K size: (?P<k_gb>[\d.]+) GB, V size: (?P<v_gb>[\d.]+) GB", "count"),
     line("max_total_num_tokens=",
          r"\bmax_total_num_tokens=(?P<most>\d+),(?:.{0,200}?\bcontext_len=(?P<context_len>\d+))?", "count"),
+    line("Memory pool end", r"Memory pool end\. avail mem=(?P<pooled_gb>[\d.]+) GB", "memory"),
+    line("device_name=", r"device_name=(?P<card>\w{3,60})", "memory"),
     *FAILURES,
 )  # fmt: skip
 
@@ -49,6 +52,7 @@ _FLAGS = (
     ("page_size", "--page-size"),
     ("swa_full_tokens_ratio", "--swa-full-tokens-ratio"),
     ("mamba_ssm_dtype", "--mamba-ssm-dtype"),
+    ("mem_fraction_static", "--mem-fraction-static"),
 )
 
 
@@ -92,4 +96,12 @@ def _words(run: StartLog) -> Iterator[str]:
         yield "--disable-hybrid-swa-memory"
 
 
-FORM = LogForm(_LINES, _said, expect, ways, variations, failure)
+_BEFORE = ("runtime", "communication")
+_TERMS = {
+    "before_gb": Parts("before", ("total",), _BEFORE, "GB"),
+    "taken_gb": Parts("weights", ("weights",), unit="GB"),
+    "after_gb": Parts("after", ("total",), (*_BEFORE, "weights"), "GB"),
+    "pooled_gb": Parts("pooled", ("total",), (*_BEFORE, "weights", "cache"), "GB"),
+}
+
+FORM = LogForm(_LINES, _said, expect, ways, variations, failure, terms=_TERMS)

@@ -187,4 +187,5 @@ ENGINE = Engine(
     block="tokens_per_block",
     start=start,
     least=least,
+    run_flags={"max_num_seqs": "--max_batch_size", "max_num_batched_tokens": "--max_num_tokens"},
 )

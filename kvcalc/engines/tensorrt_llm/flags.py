@@ -14,14 +14,13 @@ __all__ = ["FLAGS", "model_of", "options_of"]
 
 # Flags that cannot change the cache.
 _WORDS = """
-    host port backend log_level max_beam_width max_num_tokens gpus_per_node
+    host port backend log_level max_beam_width gpus_per_node
     num_postprocess_workers reasoning_parser tool_parser tokenizer custom_tokenizer
     metadata_server_config_file server_role served_model_name
 """
 
 _EFFECTS = {
     **effects("experts", "--ep_size", "spreads whole experts over ranks", "either", idle="1"),
-    **effects("tokens", "--max_num_tokens", "changes how many tokens are computed at once", "either"),
     **effects("beams", "--max_beam_width", "keeps a cache for each beam", "more", cache=True, idle="1"),
     **effects("server", "--server_role", "keeps room for what another server sends or takes", "either", cache=True),
 }  # fmt: skip
@@ -38,6 +37,7 @@ FLAGS = Flags(
         Flag("utilization", ("--kv_cache_free_gpu_memory_fraction", "--free_gpu_memory_fraction"), Fraction.parse),
         Flag("second_manager", ("--use_kv_cache_manager_v2",)),
         Flag("max_batch_size", ("--max_batch_size", "--max-batch-size"), parse_integer),
+        Flag("max_num_tokens", ("--max_num_tokens", "--max-num-tokens"), parse_integer, apart=True),
         Flag("tokens_per_block", ("--tokens_per_block", "--tokens-per-block"), parse_integer),
         Flag("attention_dp", ("--enable_attention_dp",)),
         Flag("cache", ("--kv_cache_config",), parse_object, fields=True),

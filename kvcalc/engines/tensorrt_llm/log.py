@@ -7,7 +7,8 @@ that people posted, from 0.8 on.
 from collections.abc import Iterator
 
 from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, line
-from kvcalc.engines.log_numbers import plain
+from kvcalc.engines.log_numbers import digits, plain
+from kvcalc.engines.log_terms import Parts
 from kvcalc.engines.tensorrt_llm.check import expect, ways
 from kvcalc.engines.tensorrt_llm.failed import FAILURES, failure
 from kvcalc.engines.tensorrt_llm.versions import VERSIONS
@@ -16,7 +17,7 @@ __all__ = ["FORM"]
 
 _KEYS = (
     "model", "tensor_parallel_size", "pipeline_parallel_size", "tp_size", "pp_size", "max_seq_len", "kv_cache_dtype",
-    "tokens_per_block",
+    "tokens_per_block", "max_batch_size", "max_num_tokens",
 )  # fmt: skip
 
 _LINES = (
@@ -43,6 +44,14 @@ _LINES = (
          r"Max tokens in paged KV cache: (?P<tokens>\d+)\. Allocating (?P<bytes>\d+) bytes", "count"),
     line("k/v cache", r"Allocate (?P<bytes>\d+) bytes for k/v cache", "count"),
     line("KV cache", r"Using (?P<tokens>\d+)(?: total)? tokens in paged KV cache", "count"),
+    line("in memory usage profiling",
+         r"after loading model weights \(inside torch\) in memory usage profiling: (?P<weights>[\d.]+) GiB", "memory"),
+    line("in memory usage profiling",
+         r"during inference \(inside torch\) in memory usage profiling: (?P<inference>[\d.]+) GiB", "memory"),
+    line("during memory usage profiling",
+         r"Peak memory during memory usage profiling \(torch \+ non-torch\): (?P<peak>[\d.]+) GiB"
+         r"(?:.{0,200}?fraction is set (?P<fraction>[\d.]+))?(?:.{0,80}?device total memory (?P<total>[\d.]+) GiB)?",
+         "memory"),
     *FAILURES,
 )  # fmt: skip
 
@@ -85,10 +94,23 @@ def _words(run: StartLog) -> Iterator[str]:
         (("max_seq_len",), "--max_seq_len"),
         (("block", "tokens_per_block"), "--tokens_per_block"),
         (("kv_cache_dtype",), "--kv_cache_dtype"),
+        (("max_batch_size",), "--max_batch_size"),
+        (("max_num_tokens",), "--max_num_tokens"),
     ):
         value = next((run.last(key) for key in keys if run.last(key) not in (None, "auto")), None)
         if value is not None:
             yield from (flag, value.lower())
+    share = digits(run.last("fraction"))
+    if share is not None and 0 < share.value <= 10**share.places:  # a float in all its digits: 0.8999999761581421
+        yield from ("--kv_cache_free_gpu_memory_fraction", f"{share.value / 10**share.places:.4f}")
 
 
-FORM = LogForm(_LINES, _said, expect, ways, failure=failure)
+_TERMS = {
+    "total": Parts("total", ("total",)),
+    "weights": Parts("weights", ("weights",)),
+    "inference": Parts("activations", ("activations",)),
+    "peak": Parts("peak", ("weights", "runtime", "communication", "activations", "sampler")),
+    "estimated": Parts("cache", ("cache",)),
+}
+
+FORM = LogForm(_LINES, _said, expect, ways, failure=failure, terms=_TERMS)

@@ -117,5 +117,9 @@ ENGINE = Engine(
     limit="max_num_seqs",
     scheduler=scheduler,
     own_pool=own_pool,
+    run_flags={
+        name: f"--{name.replace('_', '-')}"
+        for name in ("max_num_seqs", "max_num_batched_tokens", "enforce_eager", "language_model_only")
+    },
     least=kernels.least,
 )

@@ -10,6 +10,7 @@ from kvcalc.engines.log_form import LogFacts, LogForm, StartLog, line
 from kvcalc.engines.log_numbers import plain
 from kvcalc.engines.vllm.check import expect
 from kvcalc.engines.vllm.failed import FAILURES, failure
+from kvcalc.engines.vllm.log_memory import MEMORY, TERMS
 from kvcalc.engines.vllm.variations import rules_of, variations, ways
 
 __all__ = ["FORM"]
@@ -19,7 +20,8 @@ _KEYS = (
     "data_parallel_size", "decode_context_parallel_size", "kv_cache_dtype", "block_size", "max_num_batched_tokens",
     "enable_prefix_caching", "async_scheduling", "disable_hybrid_kv_cache_manager", "mamba_cache_mode",
     "mamba_cache_dtype", "mamba_ssm_cache_dtype", "num_speculative_tokens", "num_spec_tokens", "method", "swap_space",
-    "num_gpu_blocks_override", "kv_cache_memory_bytes", "speculative_config",
+    "num_gpu_blocks_override", "kv_cache_memory_bytes", "speculative_config", "max_num_seqs", "enforce_eager",
+    "gpu_memory_utilization", "enable_expert_parallel", "language_model_only",
 )  # fmt: skip
 
 _ENGINE = r"Initializing an? (?:V\d )?LLM engine(?: \(v?(?P<version>[^)\s]{1,60})\))? with config:"
@@ -50,6 +52,7 @@ _LINES = (
     line("Maximum concurrency for",
          r"Maximum concurrency for (?P<length>[\d,]+) tokens per request: (?P<concurrency>[\d,.]+)x", "count"),
     *FAILURES,
+    *MEMORY,
 )  # fmt: skip
 
 _FLAGS = (
@@ -68,11 +71,16 @@ _FLAGS = (
     ("kv_cache_memory_bytes", "--kv-cache-memory-bytes"),
     ("swap_space", "--swap-space"),
     ("dtype", "--dtype"),
+    ("max_num_seqs", "--max-num-seqs"),
+    ("gpu_memory_utilization", "--gpu-memory-utilization"),
 )
 _SWITCHES = (
     ("enable_prefix_caching", "enable-prefix-caching"),
     ("async_scheduling", "async-scheduling"),
     ("disable_hybrid_kv_cache_manager", "disable-hybrid-kv-cache-manager"),
+    ("enforce_eager", "enforce-eager"),
+    ("enable_expert_parallel", "enable-expert-parallel"),
+    ("language_model_only", "language-model-only"),
 )
 
 
@@ -117,4 +125,4 @@ def _words(run: StartLog) -> Iterator[str]:
         yield from ("--speculative-config", f'{{"method": "{method}", "num_speculative_tokens": {drafted}}}')
 
 
-FORM = LogForm(_LINES, _said, expect, ways, variations, failure)
+FORM = LogForm(_LINES, _said, expect, ways, variations, failure, terms=TERMS)

@@ -32,7 +32,7 @@ def memory(question: Question, vram: int) -> tuple[Overhead, ...]:
     found += _encoder(question, run)
     found += _libraries(question)
     found += _all_reduce(question, profile)
-    found += _graphs(question, profile, 256 if run is None else run.batch.sequences)
+    found += _graphs(question, profile, run)
     return tuple(found)
 
 
@@ -178,18 +178,19 @@ def _all_reduce(question: Question, profile: Profile) -> list[Overhead]:
 _SIZES = 51  # captured batches up to 512: 1, 2, 4, multiples of 8 to 256 and of 16 to 512 (`cudagraph_capture_sizes`)
 
 
-def _graphs(question: Question, profile: Profile, sequences: int) -> list[Overhead]:
+def _graphs(question: Question, profile: Profile, run: ProfileRun | None) -> list[Overhead]:
     """Captured decode steps: estimated and taken off the pool from 0.20 on, before that captured beside it."""
     if question.settings.get("enforce_eager"):
         return []
     card, layout = question.card, question.request.layout
     rocm = card is not None and card.vendor == "AMD"
     layers = len(question.request.model.layers) // layout.pp
-    largest = min(2 * sequences, 512)
+    largest = min(2 * (256 if run is None else run.batch.sequences), 512)
     captured = 3 + min(largest, 256) // 8 + max(largest - 256, 0) // 16
     hundredths = 10 + (13 + 0.9 * layers) * captured / _SIZES
     low, high = (round(hundredths / 2), 900) if rocm else (round(hundredths * 0.4), round(hundredths * 1.9))
     counted = profile.graphs == "any" or (profile.graphs == "cuda" and not rocm)
+    counted = counted and not (profile.blind and run is not None and run.second)
     inside = counted and question.settings.get("count_graphs", True) is True
     size = _hundredths((low, round(hundredths) if not rocm or inside else 450, high))
     rule = f"{captured} captured batches of up to {largest} sequences, {many(layers, 'layer')}"

@@ -2,7 +2,7 @@
 
 from typing import Literal, TypedDict
 
-from kvcalc.logs.compare import Verdict
+from kvcalc.logs.compare import LineVerdict, Verdict
 from kvcalc.views.types.model import Document, ModelFacts
 
 __all__ = ["CheckDocument", "CheckRequest", "FailedStart", "LogLine", "LogRun"]
@@ -39,8 +39,10 @@ class LogLine(TypedDict):
     predicted: float | None  # null where nothing is to be expected, as the next two
     low: float | None  # the least that agrees
     high: float | None
-    verdict: Verdict
+    verdict: LineVerdict  # an estimate decides nothing
     why: str | None
+    difference: float | None  # of an estimate: how much it is above what was printed, in `unit`
+    difference_percent: float | None
 
 
 class LogRun(TypedDict):

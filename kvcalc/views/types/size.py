@@ -7,6 +7,7 @@ from kvcalc.views.types.model import Document, KvSizes, ModelFacts
 
 __all__ = [
     "OPEN",
+    "DeviceLine",
     "EngineCapacity",
     "EngineDifference",
     "EngineLayer",
@@ -15,6 +16,7 @@ __all__ = [
     "EngineTotals",
     "FitValues",
     "OverheadLine",
+    "SavingLine",
     "SizeDocument",
     "SizeRequest",
     "SumTerm",
@@ -49,6 +51,10 @@ class SizeRequest(TypedDict):
     engine: str | None
     engine_version: str | None
     block_size: int | None  # tokens of the engine's block or page
+    max_num_seqs: int | None  # how the engine runs, as it was said
+    max_num_batched_tokens: int | None
+    enforce_eager: bool | None
+    language_model_only: bool | None
 
 
 class TextbookSize(TypedDict):
@@ -171,6 +177,30 @@ class EngineSizes(EngineTotals, EngineNotes):
 OPEN: dict[type, object] = {EngineSizes: int | str | bool | None, EngineLayer: int}
 
 
+class DeviceLine(TypedDict):
+    """What a device or the host holds, where an engine's flags place layers: bytes."""
+
+    name: str
+    layers: int  # with the output counted as one more where it lies
+    weights_bytes: int
+    cache_bytes: int
+    compute_bytes: int
+    compute_bytes_low: int
+    compute_bytes_high: int
+    output_bytes: int
+    beside_bytes: int
+    fits: bool | None  # null for the host, and where the range of the buffer decides
+
+
+class SavingLine(TypedDict):
+    """A change that would give memory back, and what each GPU would have with it."""
+
+    change: str  # an option with its value
+    bytes: int  # more for the cache
+    kv_budget_bytes_per_gpu: int
+    capacity_tokens: int | None
+
+
 class SumTerm(TypedDict):
     """One line of --explain."""
 
@@ -191,3 +221,5 @@ class SizeDocument(Document):
     fit: FitValues | None  # null without a budget
     engine: EngineSizes | None  # null without --engine
     explain: NotRequired[list[SumTerm]]
+    devices: NotRequired[list[DeviceLine]]  # where an engine's flags place layers on devices and the host
+    savings: NotRequired[list[SavingLine]]  # with --explain, of the memory of a GPU
