@@ -28,6 +28,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.queries.options import EngineChoice
 
 if TYPE_CHECKING:
+    from kvcalc.queries.day import DayPlan
     from kvcalc.queries.simulation import SimulateAnswer, Traffic
     from kvcalc.serving.fleet import Served
     from kvcalc.traffic.arrivals import Arrivals
@@ -61,7 +62,7 @@ class SimulateResult(Result):
         return simulate_document(self._answer)
 
     def _report(self) -> "Report":
-        from kvcalc.views.simulate import simulate_report
+        from kvcalc.views.simulate_words import simulate_report
 
         return simulate_report(self._answer)
 
@@ -98,6 +99,8 @@ def simulate(
     router: Literal["round-robin", "least-loaded", "prefix"] = "round-robin",
     prefix_cache: bool = False,
     tier: str | list[str] | None = None,
+    day: str | os.PathLike[str] | None = None,
+    start_time: str | float | None = None,
     capacity: int | str | list[int | str] | None = None,
     ttft: str | float | None = None,
     tpot: str | float | None = None,
@@ -135,6 +138,7 @@ def simulate(
                     router=choice_of(router, "router", "round-robin", "least-loaded", "prefix"),
                     prefix_cache=switch_of(prefix_cache, "prefix_cache"),
                     tiers=() if tier is None else tiers_of(words_of(tier, "tier"), "tier"),
+                    day=_day(day, start_time),
                     capacities=_capacities(capacity),
                     targets=targets_of(ttft, tpot, e2e, percentile),
                 )
@@ -172,6 +176,16 @@ def _arrivals(rate: float, burstiness: object) -> "Arrivals":
         return Arrivals(rate, "constant")
     variation = rate_of(burstiness, "burstiness")
     return Arrivals(rate) if variation == 1 else Arrivals(rate, "gamma", variation)
+
+
+def _day(day: object, start_time: object) -> "DayPlan | None":
+    from kvcalc.queries.day import DayPlan
+
+    if day is None:
+        if start_time is not None:
+            raise KvcalcError("start_time: has no effect without day")
+        return None
+    return DayPlan(path_of(day, "day"), optional(seconds_of, start_time, "start_time") or 0.0)
 
 
 def _capacities(capacity: object) -> tuple[int | str, ...]:

@@ -16,6 +16,7 @@ from kvcalc.core.units import parse_size, parse_tokens
 from kvcalc.errors import ExitCode, KvcalcError, shown
 
 if TYPE_CHECKING:
+    from kvcalc.queries.day import DayPlan
     from kvcalc.queries.simulation import SimulateQuestion, Traffic
     from kvcalc.traffic.arrivals import Arrivals
     from kvcalc.views.report import Report
@@ -65,6 +66,10 @@ class FleetWords(Words):
         help="Keep blocks of prompts for later ones; the trace says which are equal.")] = False  # fmt: skip
     tier: Annotated[list[str] | None, option("--tier", metavar="NAME=SIZE@RATE", panel=_FLEET,
         help="Memory behind a replica's pool: cpu=200GiB@50GB/s; again for the next.")] = None  # fmt: skip
+    day: Annotated[_Text, option("--day", metavar="FILE", panel=_FLEET,
+        help="Replicas over a day: columns hour and rate; one replica's highest rate is found.")] = None  # fmt: skip
+    start_time: Annotated[_Text, option("--start-time", metavar="TIME", panel=_FLEET,
+        help="Until a replica that starts is ready, with --day. Default: 0s.")] = None  # fmt: skip
     capacity: Annotated[_Text, option("--capacity", metavar="TOKENS|SIZE,...", panel=_FLEET,
         help="Hit rates of prefix caches of these sizes: 1m,3m or 100GiB.")] = None  # fmt: skip
 
@@ -148,6 +153,7 @@ def _question(model: str, trace: str | None, words: SimulateWords) -> "SimulateQ
         router=_router(words.router),
         prefix_cache=words.prefix_cache,
         tiers=tiers_of(words.tier or (), "--tier"),
+        day=_day(trace, words),
         capacities=_capacities(words),
         targets=targets_of(words),
     )
@@ -199,6 +205,19 @@ def _positive(text: str, what: str) -> float:
     if digits.isascii() and digits.isdigit() and len(digits) <= 12 and int(digits):
         return float(f"{whole or 0}.{decimals or 0}")
     raise KvcalcError(f"{what}: expected a number above zero, such as 2 or 0.5, got {shown(text)}")
+
+
+def _day(trace: str | None, words: SimulateWords) -> "DayPlan | None":
+    from kvcalc.core.durations import parse_duration
+    from kvcalc.queries.day import DayPlan
+
+    if words.day is None:
+        if words.start_time is not None:
+            raise KvcalcError("--start-time: has no effect without --day", "add --day FILE")
+        return None
+    if words.day == trace == "-":
+        raise KvcalcError("--day: standard input holds one file, and - stands for it twice")
+    return DayPlan(words.day, 0.0 if words.start_time is None else parse_duration(words.start_time, "--start-time"))
 
 
 def _replicas(text: str | None) -> int | Literal["auto"]:

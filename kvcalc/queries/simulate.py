@@ -8,11 +8,13 @@ from kvcalc.core.sizing import measure
 from kvcalc.core.units import many, parse_size
 from kvcalc.errors import KvcalcError
 from kvcalc.perf.latency import Targets
+from kvcalc.queries.day import DayPlan, highest
 from kvcalc.queries.options import Workload, request_for
 from kvcalc.queries.requests import requests_of
 from kvcalc.queries.simulation import Attainment, OpenLoop, SimulateAnswer, SimulateQuestion
 from kvcalc.queries.source import load_model
 from kvcalc.queries.tiers import found_in, levels_of, worth
+from kvcalc.serving.day import Day, staffed
 from kvcalc.serving.fleet import Served, serve
 from kvcalc.serving.rules import Scheduler
 from kvcalc.serving.steps import StepClock
@@ -49,13 +51,20 @@ def answer(question: SimulateQuestion) -> SimulateAnswer:
 
     going = deployment_of(question, model, trace)
     levels = levels_of(question.tiers, model, trace, size.bytes_per_token)
-    replicas, served = _served(question, trace, going.scheduler._replace(tiers=levels), going.clock)
+    scheduler, day = going.scheduler._replace(tiers=levels), None
+    if question.day is None:
+        replicas, served = _served(question, trace, scheduler, going.clock)
+    else:
+        day, trace, served = _day(question, question.day, trace, scheduler, going.clock)
+        replicas = day.peak
     warnings += going.warnings
     if levels:
-        warnings += worth(served, serve(trace, replicas, question.router, going.scheduler, going.clock))
+        warnings += worth(served, serve(trace, 1 if day else replicas, question.router, going.scheduler, going.clock))
     if served.refused:
         warnings.append(f"{many(served.refused, 'request')} can never be held: longer than the pool of a replica")
     return found_so_far._replace(
+        trace=trace,
+        day=day,
         served=served,
         size=going.size,
         scheduler=going.scheduler,
@@ -79,6 +88,7 @@ def _refuse_deployment(question: SimulateQuestion) -> None:
         "router": None if question.router == "round-robin" else question.router,
         "prefix_cache": question.prefix_cache if question.open is not None else None,
         "tier": question.tiers,
+        "day": question.day,
         "percentile": question.targets,
     }
     targets = question.targets
@@ -162,6 +172,26 @@ def _served(question: SimulateQuestion, trace: Trace, scheduler: Scheduler, cloc
         else:
             low = middle
     return best
+
+
+def _day(
+    question: SimulateQuestion, plan: DayPlan, trace: Trace, scheduler: Scheduler, clock: StepClock
+) -> tuple[Day, Trace, Served]:
+    """The replicas of a day, and one of them at the highest rate that it carries within the targets."""
+    if question.replicas != 1 or question.router != "round-robin":
+        name = "--replicas" if question.replicas != 1 else "--router"
+        raise KvcalcError(f"{name}: contradicts --day, which finds the replicas of each hour", "leave it out")
+    from kvcalc.sources.traces.day import read_day
+
+    parts = read_day(plan.path)
+
+    def met(asked: Trace, served: Served) -> bool:
+        return not served.overloaded and not (
+            question.targets and _attained(question.targets, asked, served, clock).missed(question.targets.percentile)
+        )
+
+    found = highest(trace, lambda asked: serve(asked, 1, "round-robin", scheduler, clock), met)
+    return staffed(parts, found.rate, plan.start_seconds), found.trace, found.served
 
 
 def _attained(targets: Targets, trace: Trace, served: Served, clock: StepClock) -> Attainment:

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from kvcalc.core.model import Model
 from kvcalc.perf.latency import Targets
 from kvcalc.perf.workload import Length
+from kvcalc.queries.day import DayPlan
 from kvcalc.queries.options import CacheFormat, EngineChoice, Memory, Split
 from kvcalc.queries.source import Source
 from kvcalc.queries.tiers import Tier, TierFound
+from kvcalc.serving.day import Day
 from kvcalc.serving.fleet import Router, Served
 from kvcalc.serving.rules import Scheduler
 from kvcalc.traffic.arrivals import Arrivals
@@ -80,6 +82,7 @@ class SimulateQuestion(NamedTuple):
         router: Which replica takes a request.
         prefix_cache: Blocks of prompts stay for later ones.
         tiers: Memory behind the pool, the nearest first, in which blocks of prompts stay; with `prefix_cache`.
+        day: Rates of a day, for which one replica's highest rate is found.
         capacities: Sizes of a prefix cache for which its hit rate is asked: tokens, or memory as text.
         targets: Seconds that so many of 100 requests are promised.
     """
@@ -95,6 +98,7 @@ class SimulateQuestion(NamedTuple):
     router: Router = "round-robin"
     prefix_cache: bool = False
     tiers: tuple[Tier, ...] = ()
+    day: DayPlan | None = None
     capacities: tuple[int | str, ...] = ()
     targets: Targets | None = None
 
@@ -123,6 +127,7 @@ class SimulateAnswer(NamedTuple):
         scheduler: The rules of a replica; None for the open loop.
         replicas: How many there are.
         tiers: What each tier did.
+        day: Replicas over a day; what is served is then one replica at its highest rate.
         curve: Hit rates of a prefix cache at the capacities, and without end.
         attainment: Where targets are asked for.
         bytes_per_token: Of the model, for capacities in bytes.
@@ -143,6 +148,7 @@ class SimulateAnswer(NamedTuple):
     scheduler: Scheduler | None = None
     replicas: int = 0
     tiers: tuple[TierFound, ...] = ()
+    day: Day | None = None
     attainment: Attainment | None = None
     peak_bytes: int = 0
     binding: str | None = None

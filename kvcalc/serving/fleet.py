@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from math import isnan
 from typing import Literal, NamedTuple, TypeAlias
 
-from kvcalc.serving.replica import Replica, Times
+from kvcalc.serving.replica import Gauges, Replica, Times
 from kvcalc.serving.rules import Scheduler
 from kvcalc.serving.steps import StepClock
-from kvcalc.serving.tally import together
 from kvcalc.traffic.levels import Levels
 from kvcalc.traffic.trace import Trace
 
@@ -56,10 +55,6 @@ class Served(NamedTuple):
     slower: int = 0
     loading_seconds: float = 0.0
 
-    def rate(self, count: int) -> float:
-        """So many of them a second."""
-        return count / self.seconds if self.seconds else 0.0
-
 
 def serve(
     trace: Trace,
@@ -70,7 +65,8 @@ def serve(
 ) -> Served:
     """Replay a trace on equal replicas."""
     times = Times(len(trace))
-    fleet = [Replica(trace, rules, clock, times) for _ in range(replicas)]
+    gauges = Gauges()
+    fleet = [Replica(trace, rules, clock, times, gauges) for _ in range(replicas)]
     choose = _router(trace, fleet, router)
     for index, arrival in enumerate(trace.arrivals):
         one = choose(index, arrival)
@@ -81,7 +77,7 @@ def serve(
         one.advance(trace.arrivals[-1])
         left += len(one.waiting)
         one.advance()
-    return _summed(trace, fleet, times, clock, overloaded=left > max(_LEAST_LEFT, _LEFT_OVER * len(trace)))
+    return _summed(trace, fleet, times, gauges, clock, overloaded=left > max(_LEAST_LEFT, _LEFT_OVER * len(trace)))
 
 
 def _router(trace: Trace, fleet: Sequence[Replica], router: Router) -> Callable[[int, float], Replica]:
@@ -104,22 +100,29 @@ def _router(trace: Trace, fleet: Sequence[Replica], router: Router) -> Callable[
     return {"round-robin": in_turn, "least-loaded": least, "prefix": by_prefix}[router]
 
 
-def _summed(trace: Trace, fleet: Sequence[Replica], times: Times, clock: StepClock, *, overloaded: bool) -> Served:
-    done = array("q", (i for i, end in enumerate(times.done) if not isnan(end)))
+def _summed(
+    trace: Trace, fleet: Sequence[Replica], times: Times, gauges: Gauges, clock: StepClock, *, overloaded: bool
+) -> Served:
+    done = array("q", (i for i in range(len(trace)) if not isnan(times.done[i])))
     front = clock.front_end
     arrivals, outputs = trace.arrivals, trace.outputs
+    ttft = _spread(times.first[i] - arrivals[i] + front for i in done)
+    e2e = _spread(times.done[i] - arrivals[i] + front for i in done)
+    queue = _spread(times.begun[i] - arrivals[i] for i in done)
+    tpot = _spread((times.done[i] - times.first[i]) / (outputs[i] - 1) for i in done if outputs[i] > 1)
+    last = max((times.done[i] for i in done), default=arrivals[0])
     return Served(
         times,
-        ttft=_spread(times.first[i] - arrivals[i] + front for i in done),
-        tpot=_spread((times.done[i] - times.first[i]) / (outputs[i] - 1) for i in done if outputs[i] > 1),
-        e2e=_spread(times.done[i] - arrivals[i] + front for i in done),
-        queue=_spread(times.begun[i] - arrivals[i] for i in done),
-        tokens=together([one.held for one in fleet]),
-        sequences=together([one.crowd for one in fleet]),
+        ttft=ttft,
+        tpot=tpot,
+        e2e=e2e,
+        queue=queue,
+        tokens=gauges.tokens.levels(),
+        sequences=gauges.sequences.levels(),
         preemptions=sum(times.taken_off),
         preempted=sum(count > 0 for count in times.taken_off),
         refused=sum(one.refused for one in fleet),
-        seconds=max(times.done[i] for i in done) - arrivals[0] if done else 0.0,
+        seconds=last - arrivals[0],
         output_tokens=sum(outputs[i] for i in done),
         found_tokens=sum(times.found),
         overloaded=overloaded,

@@ -5,7 +5,7 @@ from typing import Literal, TypedDict
 from kvcalc.views.types.model import Document, ModelFacts
 
 __all__ = [
-    "AttainedShares", "CurvePoint", "DroppedRows", "LevelValues", "OccupancyValues", "PrefixCacheValues",
+    "AttainedShares", "CurvePoint", "DayValues", "DroppedRows", "HourValues", "LevelValues", "OccupancyValues", "PrefixCacheValues",
     "SimulateDocument", "SimulateRequest", "TierValues", "TimeValues", "TraceFacts",
 ]  # fmt: skip
 
@@ -120,6 +120,25 @@ class TierValues(TypedDict):
     token_hit_rate: float  # the share of all prompts' tokens that was loaded from it
 
 
+class HourValues(TypedDict):
+    """A part of a day: from an hour on, for so many hours."""
+
+    hour: float
+    hours: float
+    requests_per_second: float
+    replicas: int
+
+
+class DayValues(TypedDict):
+    """Replicas over a day, as many as each part of it needs, against as many all day as its peak needs."""
+
+    requests_per_second_per_replica: float
+    peak_replicas: int
+    gpu_hours: float
+    static_gpu_hours: float
+    start_seconds: float
+
+
 class AttainedShares(TypedDict):
     """Shares of requests that meet each target, null where there is none, and all of them."""
 
@@ -154,3 +173,5 @@ class SimulateDocument(Document):
     goodput_requests_per_second: float | None
     prefix_cache: PrefixCacheValues | None  # null where requests have no prefixes, or none was asked for
     tiers: list[TierValues]
+    day: DayValues | None
+    replicas_by_hour: list[HourValues]
