@@ -115,6 +115,8 @@ def simulate(
     from kvcalc.queries.tiers import tiers_of
 
     with in_python():
+        if day is not None and input is not None and rate is not None:
+            raise KvcalcError("rate: contradicts day, which has the rates")
         blocks = optional(count_of, block_size, "block_size")
         looped = None if step is None else OpenLoop(seconds_of(step, "step"), blocks or 1)
         return SimulateResult(
@@ -122,7 +124,16 @@ def simulate(
                 SimulateQuestion(
                     source=source_of(model),
                     traffic=_traffic(
-                        trace, time_unit, rate, input, output, requests, seed, burstiness, rate_scale, spread_ties
+                        trace,
+                        time_unit,
+                        1.0 if day is not None and rate is None and trace is None else rate,
+                        input,
+                        output,
+                        requests,
+                        seed,
+                        burstiness,
+                        rate_scale,
+                        spread_ties,
                     ),
                     open=looped,
                     form=form_of(kv_dtype, None, None, None),
@@ -152,6 +163,8 @@ def _traffic(
 ) -> "Traffic":  # fmt: skip
     from kvcalc.queries.simulation import MadeUp, Traffic
 
+    if trace is None and prompt is None and generated is None:
+        raise KvcalcError("trace: expected a file of requests", "or rate, input and output to make them up")
     made = None
     if prompt is not None or generated is not None:
         if prompt is None or generated is None:

@@ -115,14 +115,12 @@ def simulate(
         return simulate_document(found)
 
     def report() -> "Report":
-        from kvcalc.views.simulate import simulate_report
+        from kvcalc.views.simulate_words import simulate_report
 
         return simulate_report(found)
 
     emit(how, document, report, headline=lambda: headline(found), rows=csv_rows, warnings=found.warnings)
-    missed = found.attainment is not None and found.attainment.all * 100 < found.question.targets.percentile  # type: ignore[union-attr]
-    failed = found.served is not None and (found.served.overloaded or missed)
-    raise typer.Exit(ExitCode.NO if failed else ExitCode.OK)
+    raise typer.Exit(ExitCode.NO if found.met is False else ExitCode.OK)
 
 
 def _question(model: str, trace: str | None, words: SimulateWords) -> "SimulateQuestion":
@@ -168,7 +166,11 @@ def _traffic(trace: str | None, words: SimulateWords) -> "Traffic":
         raise KvcalcError(f"--time-unit: expected s or ms, got {shown(unit)}")
     made = None
     if words.input_ is not None or words.output_ is not None:
-        if words.input_ is None or words.output_ is None or (words.rate is None and trace is None):
+        if (
+            words.input_ is None
+            or words.output_ is None
+            or (words.rate is None and trace is None and words.day is None)
+        ):
             raise KvcalcError("--input: requests are made up of --rate, --input and --output together")
         made = MadeUp(
             Length.parse(words.input_, "--input"),
@@ -178,18 +180,27 @@ def _traffic(trace: str | None, words: SimulateWords) -> "Traffic":
         )
     elif trace is None and words.rate is not None:
         raise KvcalcError("--rate: needs the lengths of requests", "add --input and --output, or a TRACE")
+    if made is not None and words.day is not None and words.rate is not None:
+        raise KvcalcError("--rate: contradicts --day, which has the rates", "leave it out")
     scale = 1.0 if words.rate_scale is None else _positive(words.rate_scale, "--rate-scale")
-    return Traffic(trace, unit, made, _arrivals(words), scale, words.spread_ties)
+    return Traffic(
+        trace,
+        unit,
+        made,
+        _arrivals(words, "1" if made is not None and words.day is not None else words.rate),
+        scale,
+        words.spread_ties,
+    )
 
 
-def _arrivals(words: RequestWords) -> "Arrivals | None":
+def _arrivals(words: RequestWords, stated: str | None) -> "Arrivals | None":
     from kvcalc.traffic.arrivals import Arrivals
 
-    if words.rate is None:
+    if stated is None:
         if words.burstiness is not None:
             raise KvcalcError("--burstiness: has no effect without --rate", "add --rate R")
         return None
-    rate = _positive(words.rate, "--rate")
+    rate = _positive(stated, "--rate")
     if words.burstiness is None:
         return Arrivals(rate)
     if words.burstiness.strip() in ("0", "0.0"):

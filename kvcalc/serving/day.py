@@ -25,8 +25,8 @@ class Staffed(NamedTuple):
 class Day(NamedTuple):
     """A day on replicas that each carry `each` requests a second.
 
-    `hours` are those of all replicas, each paid from when it begins to start; `fixed_hours` those of the peak's replicas
-    all day.
+    `hours` are those of all replicas, each paid from when it begins to start; `fixed_hours` those of as many all day as
+    the peak needs.
     """
 
     parts: tuple[Staffed, ...]

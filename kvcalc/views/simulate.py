@@ -67,9 +67,11 @@ def csv_rows(document: "SimulateDocument") -> "list[SimulateDocument]":
 
 
 def headline(answer: SimulateAnswer) -> object:
-    """What --quiet prints: the number of replicas where that was asked, else the p95 of the time to the first token; in
-    the open loop the most tokens at once; of a curve alone its hit rate without end.
+    """What --quiet prints: the number of replicas where that was asked (for a day those of its peak), else the p95 of
+    the time to the first token; in the open loop the most tokens at once; of a curve alone its hit rate without end.
     """
+    if answer.day is not None:
+        return answer.day.peak
     if answer.served is not None:
         return answer.replicas if answer.question.replicas == "auto" else answer.served.ttft.p95
     return round(answer.open.tokens.peak) if answer.open is not None else answer.curve[-1].token_hit_rate

@@ -134,6 +134,8 @@ def _notes(answer: SimulateAnswer) -> list[str]:
         limits = scheduler.limits
         found.append(f"at most {many(limits.sequences, 'sequence')} and {many(limits.tokens, 'token')} in a step")
         found.append("times are estimates: nine of ten published measurements lie within a factor of 1.5")
+    if answer.day is not None:
+        found.append("times and the pool are those of one replica at the highest rate that it carries")
     if answer.curve:
         found.append("the curve is LRU over the trace's own blocks, in the order of the requests")
     return found

@@ -80,6 +80,15 @@ MODELS = [
         ],
         ("--tier", "--prefix-cache"),
     ),
+    Bad(["simulate", "llama3-8b", "--start-time", "5m", "--rate", "2", "--input", "9", "--output", "9"], ("--day",)),
+    Bad(
+        ["simulate", "llama3-8b", "--day", "-", "--rate", "2", "--input", "9", "--output", "9", "--gpu", "h100"],
+        ("--rate", "--day"),
+    ),
+    Bad(
+        ["simulate", "llama3-8b", "--day", "-", "--input", "9", "--output", "9", "--gpu", "h100", "--replicas", "2"],
+        ("--replicas", "--day"),
+    ),
     Bad(["simulate", "llama3-8b", "--step", "30ms"], ("--step", "--unlimited")),
     Bad(["simulate", "llama3-8b", "--unlimited"], ("--unlimited", "--step")),
     Bad(["simulate", "llama3-8b", "--burstiness", "2"], ("--burstiness", "--rate")),

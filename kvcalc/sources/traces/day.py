@@ -1,6 +1,7 @@
 """A day's rates from a file: columns hour and rate, a row for each part of it."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from math import isfinite
 from typing import Any
 
@@ -27,7 +28,7 @@ def read_day(path: str) -> tuple[Part, ...]:
             raise KvcalcError(f"{name}: expected at most {_MOST_ROWS:,} rows")
     if not any(rate for _, rate in read):
         raise KvcalcError(f"{name}: expected rows with a rate above zero", "columns hour and rate, such as 9,2.5")
-    hours = [then - now for (now, _), (then, _) in zip(read, read[1:], strict=False)]
+    hours = [then - now for (now, _), (then, _) in pairwise(read)]
     hours.append(hours[-1] if hours else 1.0)
     return tuple(Part(hour, rate, lasts) for (hour, rate), lasts in zip(read, hours, strict=True))
 

@@ -5,8 +5,8 @@ from typing import Literal, TypedDict
 from kvcalc.views.types.model import Document, ModelFacts
 
 __all__ = [
-    "AttainedShares", "CurvePoint", "DayValues", "DroppedRows", "HourValues", "LevelValues", "OccupancyValues", "PrefixCacheValues",
-    "SimulateDocument", "SimulateRequest", "TierValues", "TimeValues", "TraceFacts",
+    "AttainedShares", "CurvePoint", "DayValues", "DroppedRows", "HourValues", "LevelValues", "OccupancyValues",
+    "PrefixCacheValues", "SimulateDocument", "SimulateRequest", "TierValues", "TimeValues", "TraceFacts",
 ]  # fmt: skip
 
 
