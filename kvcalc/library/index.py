@@ -157,7 +157,8 @@ def find_converted(name: str) -> Entry | None:
     """The preset of a model whose name states a format: ggml-org/gpt-oss-20b-GGUF holds openai/gpt-oss-20b.
 
     Who converts a model writes its publisher in front (bartowski/Qwen_Qwen3-8B-GGUF), or keeps or drops `Meta-`; NVIDIA
-    calls what others are made from NAME-BF16. Ollama has NAME:TAG, where the tag begins with the size and goes on with the variant.
+    calls what others are made from NAME-BF16. Ollama has NAME:TAG, where the tag begins with the size and goes on with
+    the variant.
     """
     said = stated(name)
     if said is None and ":" not in name:
