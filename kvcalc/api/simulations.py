@@ -60,7 +60,7 @@ class SimulateResult(Result):
         return simulate_document(self._answer)
 
     def _report(self) -> "Report":
-        from kvcalc.views.simulate import simulate_report
+        from kvcalc.views.simulate_words import simulate_report
 
         return simulate_report(self._answer)
 
@@ -144,6 +144,8 @@ def _traffic(
 ) -> "Traffic":  # fmt: skip
     from kvcalc.queries.simulation import MadeUp, Traffic
 
+    if trace is None and prompt is None and generated is None:
+        raise KvcalcError("trace: expected a file of requests", "or rate, input and output to make them up")
     made = None
     if prompt is not None or generated is not None:
         if prompt is None or generated is None:

@@ -108,14 +108,12 @@ def simulate(
         return simulate_document(found)
 
     def report() -> "Report":
-        from kvcalc.views.simulate import simulate_report
+        from kvcalc.views.simulate_words import simulate_report
 
         return simulate_report(found)
 
     emit(how, document, report, headline=lambda: headline(found), rows=csv_rows, warnings=found.warnings)
-    missed = found.attainment is not None and found.attainment.all * 100 < found.question.targets.percentile  # type: ignore[union-attr]
-    failed = found.served is not None and (found.served.overloaded or missed)
-    raise typer.Exit(ExitCode.NO if failed else ExitCode.OK)
+    raise typer.Exit(ExitCode.NO if found.met is False else ExitCode.OK)
 
 
 def _question(model: str, trace: str | None, words: SimulateWords) -> "SimulateQuestion":

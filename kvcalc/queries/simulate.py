@@ -136,7 +136,7 @@ def _served(question: SimulateQuestion, trace: Trace, scheduler: Scheduler, cloc
         raise KvcalcError("--replicas: auto needs a target", "add --ttft, --tpot or --e2e")
 
     def met(served: Served) -> bool:
-        return _attained(targets, trace, served, clock).all * 100 >= targets.percentile and not served.overloaded
+        return not served.overloaded and not _attained(targets, trace, served, clock).missed(targets.percentile)
 
     low, high = 0, 1
     while not met(served := serve(trace, high, router, scheduler, clock)):

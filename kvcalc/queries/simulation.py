@@ -105,6 +105,11 @@ class Attainment(NamedTuple):
     all: float
     goodput: float
 
+    def missed(self, percentile: float) -> tuple[str, ...]:
+        """The targets that fewer than so many of 100 requests meet, each by itself as in `plan`."""
+        shares = {"ttft": self.ttft, "tpot": self.tpot, "e2e": self.e2e}
+        return tuple(name for name, share in shares.items() if share is not None and share * 100 < percentile)
+
 
 class SimulateAnswer(NamedTuple):
     """The answer.
@@ -142,3 +147,17 @@ class SimulateAnswer(NamedTuple):
     peak_bytes: int = 0
     binding: str | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the deployment keeps up and meets its targets; None where none runs."""
+        if self.served is None:
+            return None
+        return not self.served.overloaded and not self.missed
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """The targets that are missed."""
+        if self.attainment is None or self.question.targets is None:
+            return ()
+        return self.attainment.missed(self.question.targets.percentile)

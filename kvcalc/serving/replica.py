@@ -14,9 +14,10 @@ from math import ceil
 from kvcalc.serving.pool import Pool
 from kvcalc.serving.rules import Scheduler
 from kvcalc.serving.steps import StepClock
+from kvcalc.traffic.levels import Gauge
 from kvcalc.traffic.trace import Trace
 
-__all__ = ["Replica", "Times"]
+__all__ = ["Gauges", "Replica", "Times"]
 
 _NEVER = float("inf")
 
@@ -33,6 +34,13 @@ class Times:
         self.found = array("q", [0]) * count
 
 
+class Gauges:
+    """Tokens in the pool of a replica and sequences in its batch, over all replicas."""
+
+    def __init__(self) -> None:
+        self.tokens, self.sequences = Gauge(), Gauge()
+
+
 class _Active:
     """A request in the batch. `ids` and `own` are its blocks, `until` the step of its last token."""
 
@@ -47,8 +55,8 @@ class _Active:
 class Replica:
     """The state of one replica, advanced from arrival to arrival."""
 
-    def __init__(self, trace: Trace, rules: Scheduler, clock: StepClock, times: Times) -> None:
-        self._trace, self._rules, self._clock, self._times = trace, rules, clock, times
+    def __init__(self, trace: Trace, rules: Scheduler, clock: StepClock, times: Times, gauges: Gauges) -> None:
+        self._trace, self._rules, self._clock, self._times, self._gauges = trace, rules, clock, times, gauges
         prefixes = trace.prefixes if rules.caching else None
         self._blocks = None if prefixes is None else prefixes.blocks
         self._unit = 0 if prefixes is None else prefixes.tokens
@@ -63,8 +71,6 @@ class Replica:
         self._phases = [0] * rules.block
         self._step, self._count, self._attending, self._serial = 0, 0, 0.0, 0
         self.tokens = 0  # of all requests that are active
-        self.stretches: array[float] = array("d")  # low, high, seconds of the pool's tokens
-        self.crowds: array[float] = array("d")  # sequences and seconds
         self.refused = 0
         self._short = False  # a request was taken off, so that this step admits none
 
@@ -201,8 +207,9 @@ class Replica:
         held = self.tokens - self._unit * self.pool.shared
         more = steps * self._count + taken
         self.tokens += more
-        self.stretches.extend((held, held + more, seconds))
-        self.crowds.extend((self._count + len(self._prefilling), seconds))
+        self._gauges.tokens.add(held, held + more, seconds)
+        crowd = self._count + len(self._prefilling)
+        self._gauges.sequences.add(crowd, crowd, seconds)
         self.now += seconds
         self._short = False
 

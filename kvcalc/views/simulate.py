@@ -1,17 +1,13 @@
-"""A simulation as values for JSON, and as words for people."""
+"""A simulation as values for JSON."""
 
 from typing import TYPE_CHECKING
 
-from kvcalc.core.durations import format_seconds
-from kvcalc.core.units import many
 from kvcalc.perf.latency import Targets
 from kvcalc.queries.simulation import SimulateAnswer
 from kvcalc.serving.fleet import Served, Spread
 from kvcalc.traffic.levels import Levels
 from kvcalc.version import __version__
-from kvcalc.views.model import model_facts, model_values
-from kvcalc.views.report import Bytes, Cell, Count, Report, Section
-from kvcalc.views.words import limited_by
+from kvcalc.views.model import model_values
 
 if TYPE_CHECKING:
     from kvcalc.views.types.simulate import (
@@ -24,12 +20,12 @@ if TYPE_CHECKING:
         TraceFacts,
     )
 
-__all__ = ["csv_rows", "headline", "simulate_document", "simulate_report"]
+__all__ = ["csv_rows", "headline", "hit_rate", "rate", "sequences", "simulate_document", "tokens"]
 
 
 def simulate_document(answer: SimulateAnswer) -> "SimulateDocument":
     """The document of `simulate`."""
-    served, level = answer.served, _tokens(answer)
+    served, level = answer.served, tokens(answer)
     attained = answer.attainment
     return {
         "schema": "kvcalc.simulate/1",
@@ -39,7 +35,7 @@ def simulate_document(answer: SimulateAnswer) -> "SimulateDocument":
         "warnings": list(answer.warnings),
         "trace": _trace(answer),
         "occupancy": None if level is None else _occupancy(level, timed=served is None),
-        "concurrency": None if (crowd := _sequences(answer)) is None else _level(crowd),
+        "concurrency": None if (crowd := sequences(answer)) is None else _level(crowd),
         "peak_bytes": None if level is None else answer.peak_bytes,
         "preemptions": None if served is None else served.preemptions,
         "preempted_requests": None if served is None else served.preempted,
@@ -48,8 +44,8 @@ def simulate_document(answer: SimulateAnswer) -> "SimulateDocument":
         "ttft_seconds": None if served is None else _times(served.ttft),
         "tpot_seconds": None if served is None else _times(served.tpot),
         "e2e_seconds": None if served is None else _times(served.e2e),
-        "requests_per_second": None if served is None else _rate(served, len(answer.trace) - served.refused),
-        "output_tokens_per_second": None if served is None else _rate(served, served.output_tokens),
+        "requests_per_second": None if served is None else rate(served, len(answer.trace) - served.refused),
+        "output_tokens_per_second": None if served is None else rate(served, served.output_tokens),
         "overloaded": None if served is None else served.overloaded,
         "binding": answer.binding,
         "attainment": None
@@ -123,13 +119,15 @@ def _trace(answer: SimulateAnswer) -> "TraceFacts":
     }
 
 
-def _tokens(answer: SimulateAnswer) -> Levels | None:
+def tokens(answer: SimulateAnswer) -> Levels | None:
+    """The tokens that are held, of one replica or of the open loop."""
     if answer.served is not None:
         return answer.served.tokens
     return None if answer.open is None else answer.open.tokens
 
 
-def _sequences(answer: SimulateAnswer) -> Levels | None:
+def sequences(answer: SimulateAnswer) -> Levels | None:
+    """The sequences that are active at once."""
     if answer.served is not None:
         return answer.served.sequences
     return None if answer.open is None else answer.open.sequences
@@ -154,11 +152,13 @@ def _times(spread: Spread) -> "TimeValues":
     return {"mean": spread.mean, "p50": spread.p50, "p90": spread.p90, "p95": spread.p95, "p99": spread.p99}
 
 
-def _rate(served: Served, count: int) -> float:
+def rate(served: Served, count: int) -> float:
+    """So many of them a second, from the first arrival until the last request is done."""
     return count / served.seconds if served.seconds else 0.0
 
 
-def _hit_rate(answer: SimulateAnswer) -> float | None:
+def hit_rate(answer: SimulateAnswer) -> float | None:
+    """The share of all tokens of prompts that was found in the pool."""
     if answer.served is None or not answer.question.prefix_cache:
         return None
     return answer.served.found_tokens / sum(answer.trace.prompts)
@@ -169,7 +169,7 @@ def _prefix_cache(answer: SimulateAnswer) -> "PrefixCacheValues | None":
     if prefixes is None or not answer.curve:
         return None
     return {
-        "token_hit_rate": _hit_rate(answer),
+        "token_hit_rate": hit_rate(answer),
         "block_tokens": prefixes.tokens,
         "blocks": answer.curve[-1].blocks,
         "curve": [
@@ -184,117 +184,3 @@ def _prefix_cache(answer: SimulateAnswer) -> "PrefixCacheValues | None":
             for each in answer.curve
         ],
     }
-
-
-def simulate_report(answer: SimulateAnswer) -> Report:
-    """Tables that fit 80 columns: what requests met, what the pool held, what a prefix cache would find."""
-    sections = []
-    if answer.served is not None:
-        sections += [_met(answer.served), _served(answer, answer.served)]
-    if (level := _tokens(answer)) is not None:
-        sections.append(_held(answer, level))
-    if answer.curve:
-        sections.append(_curve(answer))
-    return Report(
-        sections,
-        title=answer.model.name,
-        facts=model_facts(answer.model),
-        verdict=_verdict(answer),
-        fits=None if answer.served is None else not answer.served.overloaded,
-        notes=_notes(answer),
-        warnings=list(answer.warnings),
-    )
-
-
-def _met(served: Served) -> Section:
-    rows: list[tuple[Cell, ...]] = [
-        (name, *(format_seconds(each) for each in spread))
-        for name, spread in (
-            ("in the queue", served.queue),
-            ("to the first token (TTFT)", served.ttft),
-            ("per output token (TPOT)", served.tpot),
-            ("end to end", served.e2e),
-        )
-    ]
-    return Section("time of a request", ("time of a request", "mean", "p50", "p90", "p95", "p99"), rows)
-
-
-def _served(answer: SimulateAnswer, served: Served) -> Section:
-    done = len(answer.trace) - served.refused
-    rows: list[tuple[Cell, ...]] = [
-        ("requests a second", f"{_rate(served, done):.3g}"),
-        ("output tokens a second", f"{_rate(served, served.output_tokens):,.0f}"),
-        ("preemptions", Count(served.preemptions)),
-        ("requests that were preempted", Count(served.preempted)),
-    ]
-    if (hits := _hit_rate(answer)) is not None:
-        rows.append(("prompt tokens found in the cache", f"{100 * hits:.1f} %"))
-    if answer.attainment is not None:
-        named = answer.attainment._asdict()
-        rows += [
-            (f"meet {'all targets' if name == 'all' else name.upper()}", f"{100 * share:.1f} %")
-            for name, share in named.items()
-            if name != "goodput" and share is not None
-        ]
-        rows.append(("good requests a second", f"{answer.attainment.goodput:.3g}"))
-    return Section("served", ("served", ""), rows)
-
-
-def _held(answer: SimulateAnswer, level: Levels) -> Section:
-    crowd = _sequences(answer)
-    assert crowd is not None
-    rows: list[tuple[Cell, ...]] = [
-        ("tokens", *(Count(round(each)) for each in (level.mean, level.p50, level.p95, level.p99, level.peak))),
-        (
-            "sequences",
-            f"{crowd.mean:.1f}",
-            *(Count(round(each)) for each in (crowd.p50, crowd.p95, crowd.p99, crowd.peak)),
-        ),
-    ]
-    what = "held at once" if answer.served is None else "in the pool of a replica"
-    return Section(what, (what, "mean", "p50", "p95", "p99", "peak"), rows)
-
-
-def _curve(answer: SimulateAnswer) -> Section:
-    assert answer.trace.prefixes is not None
-    each = answer.trace.prefixes.tokens
-    rows: list[tuple[Cell, ...]] = []
-    for point in answer.curve:
-        tokens = None if point.capacity is None else point.capacity * each
-        size: Cell = "" if tokens is None else Bytes(tokens * answer.bytes_per_token)
-        rows.append((Count(tokens), size, f"{100 * point.token_hit_rate:.1f} %"))
-    return Section("prefix cache", ("prefix cache, tokens", "of the model", "prompt tokens found"), rows, exact=False)
-
-
-def _verdict(answer: SimulateAnswer) -> str:
-    served = answer.served
-    if served is None:
-        return ""
-    fleet = many(answer.replicas, "replica")
-    if served.overloaded:
-        limit = "" if answer.binding is None else f", limited by {limited_by(answer.binding)}"
-        return f"overloaded: {fleet} cannot keep up, and the queue grows{limit}"
-    waits = "" if answer.binding is None else f"; some wait, limited by {limited_by(answer.binding)}"
-    return f"carried by {fleet}{waits}"
-
-
-def _notes(answer: SimulateAnswer) -> list[str]:
-    trace, scheduler, question = answer.trace, answer.scheduler, answer.question
-    seconds = trace.arrivals[-1] - trace.arrivals[0]
-    found = [f"{many(len(trace), 'request')} over {seconds:,.0f} s"]
-    found.append(
-        f"{sum(trace.prompts) / len(trace):,.0f} tokens in and {sum(trace.outputs) / len(trace):,.0f} out on average"
-    )
-    if question.open is not None:
-        found.append(f"a token each {format_seconds(question.open.step)}, without a limit of memory")
-    if scheduler is not None and answer.size is not None and answer.size.reservation is not None:
-        asked = answer.size.reservation.question
-        engine = answer.size.reservation.engine.name
-        pool = scheduler.block * scheduler.blocks
-        found.append(f"{engine} {asked.version.name}, {pool:,} tokens in the pool of a replica")
-        limits = scheduler.limits
-        found.append(f"at most {many(limits.sequences, 'sequence')} and {many(limits.tokens, 'token')} in a step")
-        found.append("times are estimates: nine of ten published measurements lie within a factor of 1.5")
-    if answer.curve:
-        found.append("the curve is LRU over the trace's own blocks, in the order of the requests")
-    return found

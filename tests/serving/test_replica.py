@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kvcalc.serving.fleet import serve
 from kvcalc.serving.pool import Pool
-from kvcalc.serving.replica import Replica, Times
+from kvcalc.serving.replica import Gauges, Replica, Times
 from kvcalc.serving.rules import Limits, Scheduler
 from kvcalc.traffic.trace import Prefixes, Trace
 
@@ -214,7 +214,7 @@ def test_nothing_is_lost(requests: list[tuple[float, int, int]], blocks: int, re
     found = serve(asked, replicas, "round-robin", rules, PLAIN)
     assert sum(not isnan(each) for each in found.times.done) + found.refused == len(asked)
     assert found.output_tokens == sum(g for g, d in zip(asked.outputs, found.times.done, strict=True) if not isnan(d))
-    one = Replica(asked, rules, PLAIN, Times(len(asked)))
+    one = Replica(asked, rules, PLAIN, Times(len(asked)), Gauges())
     for index, arrival in enumerate(asked.arrivals):
         one.advance(arrival)
         one.push(index)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kvcalc.perf.workload import Length
 from kvcalc.sources.traces.reader import read_trace
 from kvcalc.traffic.arrivals import Arrivals, synthetic
-from kvcalc.traffic.levels import percentiles
+from kvcalc.traffic.levels import Gauge, percentiles
 from kvcalc.traffic.occupancy import occupancy
 from kvcalc.traffic.reuse import reuse
 from kvcalc.traffic.trace import Prefixes, Trace
@@ -125,3 +125,16 @@ def test_public_traces_against_a_prototype(name: str) -> None:
         hits = reuse(asked, case["capacity_blocks"])
         assert (hits.hits, hits.blocks) == (case["hit_blocks"], case["total_blocks"])
         assert round(hits.token_hit_rate, 6) == case["token_hit"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9), st.floats(0.001, 100)), min_size=1, max_size=40))
+def test_a_gauge_is_the_same_stretches(parts: list[tuple[int, int, float]]) -> None:
+    """What it keeps by level comes to what the stretches one by one come to."""
+    gauge = Gauge()
+    stretches = [(low, low + more, seconds) for low, more, seconds in parts]
+    for stretch in stretches:
+        gauge.add(*stretch)
+    found, seconds = gauge.levels(), sum(part[2] for part in stretches)
+    assert found.mean == pytest.approx(sum((low + high) / 2 * part for low, high, part in stretches) / seconds)
+    assert (found.peak, found.seconds) == (max(part[1] for part in stretches), pytest.approx(seconds))
+    assert [found.p50, found.p95, found.p99] == pytest.approx(percentiles(stretches, [50, 95, 99]), rel=1e-6, abs=1e-6)
