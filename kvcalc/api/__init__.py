@@ -8,6 +8,7 @@ Every mistake is a KvcalcError, which names the argument.
 
 from kvcalc.api.plans import check, plan, tradeoff
 from kvcalc.api.schemas import schema
+from kvcalc.api.servers import metrics
 from kvcalc.api.simulations import simulate
 from kvcalc.api.sizes import compare, fit, gpus, load, models, size, sweep
 
@@ -17,6 +18,7 @@ __all__ = [
     "fit",
     "gpus",
     "load",
+    "metrics",
     "models",
     "plan",
     "schema",

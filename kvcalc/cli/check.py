@@ -1,7 +1,9 @@
 """The verb `check`: the numbers of an engine's start-up log against the prediction."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from contextlib import contextmanager
+from io import BufferedReader
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -9,18 +11,25 @@ from kvcalc.cli import options as o
 from kvcalc.cli.completion import complete_models
 from kvcalc.cli.group import BEHIND_DASHES
 from kvcalc.cli.output import output_of
-from kvcalc.cli.parameters import Words, verb
+from kvcalc.cli.parameters import Words, option, verb
 from kvcalc.cli.shell import emit, source_of
 from kvcalc.cli.values import cache_of, gpu_of, size_of, split_of, workload_of
 from kvcalc.errors import ExitCode, KvcalcError, escape
+from kvcalc.sources.metrics import are_metrics
 from kvcalc.views.document import pick
 
 if TYPE_CHECKING:
-    from kvcalc.queries.check import CheckAnswer, CheckQuestion
+    from collections.abc import Iterator
+    from io import RawIOBase
+
+    from kvcalc.cli.output import Output
+    from kvcalc.queries.check import CheckQuestion
     from kvcalc.views.report import Report
     from kvcalc.views.types.check import CheckDocument
 
 __all__ = ["app"]
+
+_HEAD = 4096  # bytes that tell metrics from a log
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -48,6 +57,10 @@ class CheckWords(
     """What `check` takes."""
 
     kv_memory: o.KvMemory = None
+    interval: Annotated[
+        str | None,
+        option("--interval", metavar="TIME", panel="Workload", help="How far two snapshots of metrics are apart: 60s."),
+    ] = None
 
 
 @verb(
@@ -61,16 +74,28 @@ def check(
         str,
         typer.Argument(
             metavar="LOG",
-            help="A start-up log, also packed (.gz, .xz, .zst); - for standard input.",
+            help="A start-up log, also packed (.gz, .xz, .zst), or the text of a server's /metrics; - for a pipe.",
             show_default=False,
         ),
     ],
+    later: Annotated[
+        str | None, typer.Argument(metavar="[LATER]", help="A later snapshot of the same server's metrics.")
+    ] = None,
     *,
     words: CheckWords,
 ) -> None:
-    """Check an engine's start-up log, number by number."""
+    """Check an engine's start-up log, number by number, or a server's metrics."""
     output = output_of(words, terminal=sys.stdout.isatty())
-    found = _answer(log, words, tuple(ctx.meta.get(BEHIND_DASHES) or ()))
+    flags = tuple(ctx.meta.get(BEHIND_DASHES) or ())
+    with _opened(log) as stream:
+        if are_metrics(stream.peek(_HEAD)):
+            return _metrics(stream, log, later, words, flags, output)
+        for name, given in (("LATER", later), ("--interval", words.interval)):
+            if given is not None:
+                raise KvcalcError(f"{name}: is for metrics, and {escape(log)} is a log", "leave it out")
+        from kvcalc.queries.check import answer
+
+        found = answer(stream, _named(log), _question(words, flags))
     from kvcalc.views.check import check_document, check_report, rows, verdict
 
     def document() -> "CheckDocument":
@@ -83,17 +108,49 @@ def check(
     raise typer.Exit(ExitCode.NO if verdict(found.checked) == "mismatch" else ExitCode.OK)
 
 
-def _answer(log: str, words: CheckWords, flags: tuple[str, ...]) -> "CheckAnswer":
-    from kvcalc.queries.check import answer
+def _metrics(
+    stream: "BufferedReader", log: str, later: str | None, words: CheckWords, flags: tuple[str, ...], output: "Output"
+) -> None:
+    from kvcalc.core.durations import parse_duration
+    from kvcalc.queries.metrics import answer
+    from kvcalc.sources.metrics import read_metrics
+    from kvcalc.views.metrics import csv_rows, headline, metrics_document, metrics_report
 
-    question = _question(words, flags)
+    first, second = read_metrics(stream, _named(log)), None
+    if later is not None:
+        with _opened(later) as after:
+            second = read_metrics(after, _named(later))
+    elif words.interval is not None:
+        raise KvcalcError("--interval: lies between two snapshots", "add a later one")
+    seconds = None if words.interval is None else parse_duration(words.interval, "--interval")
+    found = answer(first, second, seconds, _question(words, flags), _named(later or log))
+    files = [name for name in (log, later) if name is not None]
+    emit(
+        output,
+        lambda: metrics_document(found, files),
+        lambda: metrics_report(found),
+        headline=lambda: headline(found),
+        rows=csv_rows,
+        warnings=found.warnings,
+    )
+    raise typer.Exit(ExitCode.OK)
+
+
+def _named(log: str) -> str:
+    return "<stdin>" if log == "-" else escape(log)
+
+
+@contextmanager
+def _opened(log: str) -> "Iterator[BufferedReader]":
     if log == "-":
         if sys.stdin is None:
             raise KvcalcError("<stdin>: expected a log, and there is no standard input")
-        return answer(sys.stdin.buffer, "<stdin>", question)
+        given = sys.stdin.buffer
+        yield given if isinstance(given, BufferedReader) else BufferedReader(cast("RawIOBase", given))
+        return
     try:
         with open(log, "rb") as stream:
-            return answer(stream, escape(log), question)
+            yield stream
     except OSError as error:
         raise KvcalcError(f"{escape(log)}: {error.strerror}") from None
 

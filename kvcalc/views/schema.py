@@ -13,6 +13,7 @@ from kvcalc.views.types.lists import (
     ModelDocument,
     ModelListDocument,
 )
+from kvcalc.views.types.metrics import MetricsDocument
 from kvcalc.views.types.plan import PlanDocument
 from kvcalc.views.types.simulate import SimulateDocument
 from kvcalc.views.types.size import OPEN, SizeDocument
@@ -30,7 +31,7 @@ DOCUMENTS: dict[str, tuple[type, ...]] = {
     "compare": (CompareDocument,),
     "simulate": (SimulateDocument,),
     "tradeoff": (TradeoffDocument,),
-    "check": (CheckDocument,),
+    "check": (CheckDocument, MetricsDocument),
     "models": (ModelListDocument, ModelDocument),
     "gpus": (CardListDocument, CardDocument, MachineDocument),
 }
