@@ -12,6 +12,7 @@ from kvcalc.core.request import Request
 from kvcalc.core.sharding import place
 from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
 from kvcalc.engines.base import Engine, Reservation, Stored, allocator_of, lacking, reserve
+from kvcalc.engines.placement import uncut
 from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.beside import Beside, beside_weights
@@ -153,6 +154,9 @@ class EngineBackend:
     def _count(self, config: "ParallelConfig") -> Question:
         precision = config.precision
         request = precision.request._replace(batch=1, layout=config.layout)
+        own = request.model.weights_dtype
+        if own is not None and precision.weights_name == own.name:
+            uncut(request.model, config.layout, self.name, self.engine.keeps_whole)
         settings = {**self._settings, "packed": precision.packed} if precision.packed else self._settings
         return Question(request, place(request.model, config.layout), self.version, settings).counted()
 
