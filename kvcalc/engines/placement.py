@@ -7,7 +7,7 @@ from kvcalc.core.sharding import Layout
 from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 
-__all__ = ["restaged", "uncut", "without_tp"]
+__all__ = ["cuts_blocks", "restaged", "uncut", "without_tp"]
 
 
 def restaged(question: Question, sizes: Sequence[int]) -> Question:
@@ -26,31 +26,30 @@ def without_tp(question: Question, engine: str) -> None:
         raise KvcalcError(f"--tp: no rule for splitting the heads of a cache in {engine} is known", "use --pp or --dp")
 
 
-def uncut(model: Model, layout: Layout, engine: str, flag: str) -> None:
-    """Refuse ranks whose part of an expert is no whole number of the blocks that share a scale, as engines do.
+def cuts_blocks(model: Model, layout: Layout) -> bool:
+    """Whether a rank's part of an expert is no whole number of the blocks that share a scale. Whole experts never are.
 
-    Whole experts (`flag`) are never cut. vLLM: `create_weights` of the experts' methods in quantization/fp8.py and
-    compressed_tensors_moe (0.8 to 0.25 were seen to raise: vllm #17569); SGLang: the same check (sglang #10641).
+    vLLM raises then, in `create_weights` of the experts' methods (quantization/fp8.py, compressed_tensors_moe; seen
+    with 0.8 to 0.25: vllm #17569), and SGLang in its own (sglang #10641).
     """
     widths, block = model.dimensions, model.weights_block
-    if not flag or block is None or widths is None or not widths.experts or not widths.expert_intermediate:
+    if block is None or widths is None or not widths.experts or not widths.expert_intermediate:
+        return False
+    return widths.expert_intermediate % (layout.expert_ranks // layout.ep * block) != 0
+
+
+def uncut(model: Model, layout: Layout, engine: str, flag: str) -> None:
+    """Refuse ranks that cut blocks, for an engine that does and has a `flag` for whole experts."""
+    if not flag or not cuts_blocks(model, layout):
         return
-    channels = widths.expert_intermediate
-    slices = layout.expert_ranks // layout.ep
-    if channels % slices == 0 and (channels // slices) % block == 0:
-        return
-    of, ways = (
-        channels / slices,
-        f"--tp {layout.tp}" + (f" with {layout.sharing} replicas" if layout.sharing > 1 else ""),
-    )
+    assert model.dimensions is not None
+    assert model.dimensions.expert_intermediate
+    channels, slices = model.dimensions.expert_intermediate, layout.expert_ranks // layout.ep
+    replicas = f" with {layout.sharing} replicas that share" if layout.sharing > 1 else ""
+    fits = [tp for tp in range(1, layout.tp) if layout.tp % tp == 0 and not cuts_blocks(model, layout._replace(tp=tp))]
+    narrower = f", or --tp {fits[-1]}" if fits and layout.ep == 1 else ""
     raise KvcalcError(
-        f"--tp: {engine} refuses {model.name} at {ways}: {of:g} of an expert's {channels:,} channels on a rank are no "
-        f"multiple of the {block} that share a scale",
-        f"--ep {layout.expert_ranks} ({flag}) keeps experts whole" + _narrower(channels, block, layout),
+        f"--tp: {engine} refuses {model.name} at --tp {layout.tp}{replicas}: {channels / slices:g} of an expert's "
+        f"{channels:,} channels on a rank are no multiple of the {model.weights_block} that share a scale",
+        f"--ep {layout.expert_ranks} ({flag}) keeps experts whole{narrower}",
     )
-
-
-def _narrower(channels: int, block: int, layout: Layout) -> str:
-    """The next lower tp that cuts no block."""
-    fits = [tp for tp in range(1, layout.tp) if layout.tp % tp == 0 and channels % (tp * layout.sharing * block) == 0]
-    return f", or --tp {fits[-1]}" if fits and layout.ep == 1 else ""
