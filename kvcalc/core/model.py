@@ -237,6 +237,7 @@ class Model:
     confidence: str | None = None
     note: str | None = None
     weights_dtype: DType | None = None
+    weights_block: int | None = None  # rows and columns that share a scale in it; None: none are stated
     weights_kept: tuple[Kept, ...] = ()  # what a checkpoint in weights_dtype keeps in `dtype`, beside tables and norms
     kv_dtype: DType | None = None
     state_dtype: DType | None = None

@@ -107,6 +107,8 @@ class Engine(NamedTuple):
         pooled: Sequences take what they need from one pool. Else each has its full length for itself, so that the
             lengths of requests as they are do not count.
         own_pool: Bytes of the pool on each GPU, where a flag states its blocks whatever the memory.
+        keeps_whole: Its flag for whole experts, where it refuses ranks that cut a block of scaled weights; "" where no
+            such check was read.
         run_flags: Its own flag or variable for each option of ours that says how it runs (`RunOptions`).
         lacks: What to do instead of such an option that it does not have.
     """
@@ -140,6 +142,7 @@ class Engine(NamedTuple):
     vendors: tuple[str, ...] = ()
     pooled: bool = True
     own_pool: Callable[[Question], int | None] = no_pool
+    keeps_whole: str = ""
     run_flags: Mapping[str, str] = {}
     lacks: Mapping[str, str] = {}
     least: Callable[[Version, Stored, str], Capability | None] = any_card

@@ -100,7 +100,8 @@ def _stored_as(model: Model, called: str, source: str) -> Model:
     cache = f" and a cache in {said.kv_dtype}" if said.kv_dtype else ""
     named = f"sized as {called} with weights in {mix}{said.format}{cache}, which the name {shown(source)} states"
     kv_dtype = model.kv_dtype if said.kv_dtype is None else dtypes.KV[said.kv_dtype]
-    return replace(model, weights_dtype=stored, weights_kept=(), weights_bytes=None, kv_dtype=kv_dtype, named=named)
+    model = replace(model, weights_block=None, weights_kept=(), weights_bytes=None)  # facts of the published file
+    return replace(model, weights_dtype=stored, kv_dtype=kv_dtype, named=named)
 
 
 def _opened_text(content: bytes, file: str, used: tuple[str, ...], *, assume_dense: bool) -> _Opened:

@@ -112,6 +112,10 @@ def machine_of(card: Card, layout: Layout, weights: str, pace: Pace, attained: A
         unknown.append(f"kernels that unpack {weights} weights were not measured on {card.label}")
     if not pace.measured:
         unknown.append("no times of this engine were measured")
+    if layout.ep > 1:  # a step waits for the rank on which most of its experts are
+        unknown.append("how evenly tokens fall on ranks with whole experts was not measured")
+    if layout.sharing > 1:
+        unknown.append("what replicas that share experts exchange is not counted")
     attention = shares.packed_flops if packed and card.vendor == "Apple" else shares.attention
     moved_share = attained.bandwidth or moved or (_PACKED_BANDWIDTH if packed else _BANDWIDTH)
     machine = Machine(

@@ -9,9 +9,10 @@ from kvcalc.core.card import Card
 from kvcalc.core.fitting import Allocator, Fit, fill, most_of
 from kvcalc.core.memory import MemorySplit
 from kvcalc.core.request import Request
-from kvcalc.core.sharding import place
+from kvcalc.core.sharding import Layout, place
 from kvcalc.core.units import MOST_TOKENS, Fraction, ceil_div
 from kvcalc.engines.base import Engine, Reservation, Stored, allocator_of, lacking, reserve
+from kvcalc.engines.placement import cuts_blocks
 from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.beside import Beside, beside_weights
@@ -19,7 +20,7 @@ from kvcalc.planner.memo import Memo
 from kvcalc.planner.replica import ExactReplica
 
 if TYPE_CHECKING:
-    from kvcalc.planner.question import ParallelConfig
+    from kvcalc.planner.question import ParallelConfig, Precision
 
 __all__ = ["EngineBackend", "EngineReplica"]
 
@@ -155,6 +156,15 @@ class EngineBackend:
         request = precision.request._replace(batch=1, layout=config.layout)
         settings = {**self._settings, "packed": precision.packed} if precision.packed else self._settings
         return Question(request, place(request.model, config.layout), self.version, settings).counted()
+
+    def spread(self, precision: "Precision", layout: Layout) -> Layout:
+        """Whole experts on each rank of tp, where the engine refuses to cut the blocks of the published checkpoint."""
+        model = precision.request.model
+        own = self.engine.keeps_whole and model.weights_dtype and model.weights_dtype.name == precision.weights_name
+        experts = model.dimensions.experts if model.dimensions is not None else 0
+        if own and layout.tp <= experts and cuts_blocks(model, layout):
+            return layout._replace(ep=layout.tp)
+        return layout
 
     def lacking(self, card: Card, what: Stored, name: str) -> str | None:
         return lacking(self.engine, self.version, card, what, name)

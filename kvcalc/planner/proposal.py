@@ -56,7 +56,7 @@ def propose(
                 tick(done, steps)
         return rows
 
-    configs = [parallel_configs(precision, replica_layouts) for precision in precisions]
+    configs = [parallel_configs(precision, replica_layouts, search.backend) for precision in precisions]
     each = [found(some) for some in configs]
     ranked = rank((one for by_card in each for some in by_card.values() for one in some), order=order)
     rows = [search.row(one) for one in ranked]
@@ -68,7 +68,7 @@ def propose(
     best = rows[0] if rows else None
     changes = []
     for option, precision in others:
-        by_card = found(parallel_configs(precision, replica_layouts))
+        by_card = found(parallel_configs(precision, replica_layouts, search.backend))
         after = rank((one for some in by_card.values() for one in some), order=order)
         changes.append(changed(search, option, precision, best, after))
     why_not = None

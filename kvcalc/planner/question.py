@@ -155,6 +155,7 @@ class Backend(Protocol):
     def replica_memory(self, config: ParallelConfig, card: Card) -> ReplicaMemory: ...
     def share(self, config: ParallelConfig, card: Card) -> Fraction: ...
     def lacking(self, card: Card, what: Literal["cache", "weights"], name: str) -> str | None: ...
+    def spread(self, precision: "Precision", layout: Layout) -> Layout: ...
     def beside(
         self,
         config: ParallelConfig,
@@ -173,6 +174,9 @@ class ExactBackend:
     of_free = context_parallel = grows = limited = False
     vendors: tuple[str, ...] = ()
     name = ""
+
+    def spread(self, precision: Precision, layout: Layout) -> Layout:  # noqa: ARG002 - one signature for all
+        return layout
 
     def __init__(self, share: Fraction, shared_prefix: int = 0) -> None:
         self._share, self._prefix = share, shared_prefix
@@ -211,15 +215,22 @@ class ExactBackend:
         return usually_beside(one, card, overhead=overhead, stated=stated)
 
 
-def parallel_configs(precision: Precision, replica_layouts: Sequence[ReplicaLayout]) -> list[ParallelConfig]:
-    """Every way to spread a replica in these formats, fewest GPUs first. A split of the context must save bytes."""
-    ranks: dict[tuple[int, int], WeightRange] = {}
+def parallel_configs(
+    precision: Precision, replica_layouts: Sequence[ReplicaLayout], backend: Backend | None = None
+) -> list[ParallelConfig]:
+    """Every way to spread a replica in these formats, fewest GPUs first. A split of the context must save bytes.
+
+    Experts are whole where the `backend` would not start otherwise.
+    """
+    if backend is not None:
+        replica_layouts = [each._replace(layout=backend.spread(precision, each.layout)) for each in replica_layouts]
+    ranks: dict[Layout, WeightRange] = {}
+    configs = []
     for each in replica_layouts:
-        tp, pp = each.layout.tp, each.layout.pp
-        if (tp, pp) not in ranks:
-            facts = precision.request.facts
-            ranks[tp, pp] = fullest_rank(facts, precision.weights, precision.whole, Layout(tp, pp))
-    configs = [ParallelConfig(each, precision, ranks[each.layout.tp, each.layout.pp]) for each in replica_layouts]
+        alone = each.layout._replace(dcp=1)
+        if alone not in ranks:
+            ranks[alone] = fullest_rank(precision.request.facts, precision.weights, precision.whole, alone)
+        configs.append(ParallelConfig(each, precision, ranks[alone]))
     whole = {}
     for config in configs:
         if config.layout.dcp == 1:

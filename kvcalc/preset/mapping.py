@@ -21,7 +21,7 @@ __all__ = ["CONFIDENCE", "KEPT", "KEYS", "model_from_preset", "read_layers"]
 
 KEYS = (
     "name", "id", "family", "base", "model_type", "gguf", "source", "confidence", "note",
-    "dtype", "weights_dtype", "weights_kept", "kv_dtype", "state_dtype",
+    "dtype", "weights_dtype", "weights_block", "weights_kept", "kv_dtype", "state_dtype",
     "parameters", "active_parameters", "encoder_parameters", "weights_bytes", "dimensions", "dimensions_source",
     "max_context", "context", "encoder_tokens", "index_heads", "index_topk",
     "heads", "kv_heads", "head_dim", "k_dim", "v_dim", "layers", "count", "draft", "caches",
@@ -74,6 +74,9 @@ def _facts(top: Reader) -> dict[str, Any]:
     if top.data.get("dtype") is None:
         top.missing(f"one of {', '.join(dtypes.COMPUTE)}", "dtype")
     facts["weights_dtype"] = _dtype(top, "weights_dtype", dtypes.WEIGHTS)
+    facts["weights_block"] = top.integer("weights_block")
+    if facts["weights_block"] is not None and top.data.get("weights_dtype") is None:
+        top.note("expected `weights_dtype` beside it", "weights_block")
     facts["weights_kept"] = _kept(top)
     facts["kv_dtype"] = _dtype(top, "kv_dtype", dtypes.KV)
     facts["state_dtype"] = _dtype(top, "state_dtype", dtypes.COMPUTE)

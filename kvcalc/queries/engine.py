@@ -89,6 +89,7 @@ def ask_engine(
 
     Raises KvcalcError where the options contradict the model, the engine or its own flags.
     """
+    from kvcalc.engines.placement import uncut
     from kvcalc.engines.question import Question
     from kvcalc.launch.running import running, told
 
@@ -113,6 +114,8 @@ def ask_engine(
             replicas if isinstance(replicas, int) else layout_of(split, memory.gpu)["dp"]
         )
     size = measure(request_for(model, workload, form, split, memory.gpu, {**defaults, **stated.options}))
+    if memory.weights in (None, "auto", model.weights_dtype) and stated.loaded is None:  # the checkpoint's
+        uncut(model, size.request.layout, engine.name, engine.keeps_whole)
     card = None if memory.gpu is None else memory.gpu.card
     question = Question(size.request, size.placement, started.version, stated.settings, card=card).counted()
     behind_it = [

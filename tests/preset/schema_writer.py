@@ -261,6 +261,7 @@ def properties() -> Schema:
         "note": told("What a careful reader should know.", optional_text),
         "dtype": told("The dtype in which the model computes, and so caches.", dtype(dtypes.COMPUTE)),
         "weights_dtype": told("The dtype of the checkpoint, where it is another.", or_null(dtype(dtypes.WEIGHTS))),
+        "weights_block": told("Rows and columns of the blocks that share a scale.", optional_number),
         "weights_kept": told(
             "Parts that such a checkpoint keeps in 16 bits, beside tables, routers and norms.",
             {"anyOf": [{"enum": [*KEPT]}, {"type": "array", "items": {"enum": [*KEPT]}}, {"type": "null"}]},

@@ -173,6 +173,7 @@ ENGINE = Engine(
     replicates=replicates,
     scheduler=scheduler,
     least=least,
+    keeps_whole="--ep-size",
     run_flags={
         "max_num_seqs": "--max-running-requests",
         "max_num_batched_tokens": "--chunked-prefill-size",

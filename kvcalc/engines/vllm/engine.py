@@ -117,6 +117,7 @@ ENGINE = Engine(
     limit="max_num_seqs",
     scheduler=scheduler,
     own_pool=own_pool,
+    keeps_whole="--enable-expert-parallel",
     run_flags={
         name: f"--{name.replace('_', '-')}"
         for name in ("max_num_seqs", "max_num_batched_tokens", "enforce_eager", "language_model_only")

@@ -12,7 +12,7 @@ from kvcalc.errors import shown
 from kvcalc.sources.config.language import Part
 from kvcalc.sources.config.lookup import SCHEMES, Config
 
-__all__ = ["Stored", "kept", "kv_dtype", "schemes", "weights"]
+__all__ = ["Stored", "block", "kept", "kv_dtype", "schemes", "weights"]
 
 # Names of algorithms, ModelOpt's and those of others, in lower case.
 _ALGORITHMS = {
@@ -118,6 +118,26 @@ def _scheme(part: Mapping[str, object]) -> str | None:
             else None
         )
     return f"int{bits}" if bits in (4, 8) and kind == "int" else None
+
+
+def block(sources: Sequence[Config]) -> int | None:
+    """Rows and columns of the square blocks that share a scale; None where a scheme has none.
+
+    `weight_block_size: [128, 128]` (fp8), or `strategy: block` with `block_structure` (compressed-tensors).
+    """
+    for source in sources:
+        groups = source.data.get("config_groups")
+        parts = groups.values() if isinstance(groups, dict) else ()
+        inner = [part.get("weights") for part in parts if isinstance(part, dict)]
+        stated = [part.get("block_structure") for part in inner if isinstance(part, dict)]
+        for sides in (source.data.get("weight_block_size"), *stated):
+            if isinstance(sides, list) and len(sides) == 2 and _is_side(sides[0]) and sides[0] == sides[1]:
+                return int(sides[0])
+    return None
+
+
+def _is_side(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 < value < 2**16
 
 
 # Lists of what a scheme leaves as it was, and how the parts of a layer are called there.

@@ -212,6 +212,8 @@ def _dtypes(part: Part, text: Config, schemes: Sequence[Config], shape: Fields, 
         notes.append(stored.note)
     if weights not in (None, dtype):
         fields["weights_dtype"] = weights
+        if weights == "fp8" and (block := quantised.block(schemes)):
+            fields["weights_block"] = block
         if whole := quantised.kept(schemes, len(expand(str(shape["layers"])))):
             fields["weights_kept"] = whole
     declared = quantised.kv_dtype(schemes)
