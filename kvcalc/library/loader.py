@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from kvcalc.core import dtypes, weights
 from kvcalc.core.model import Model
 from kvcalc.errors import DocumentError, KvcalcError, Problem, escape, shown
-from kvcalc.library.index import ENDINGS, Entry, entries, entry_called, folders, name_fault, squash
+from kvcalc.library.index import ENDINGS, Entry, entries, entry_called, folders, is_path, name_fault, squash
 from kvcalc.library.locate import ModelFile, locate, missing
+from kvcalc.library.ollama import hub_name
 from kvcalc.library.starts import starts_server, way_to_start
 from kvcalc.library.stated import stated
 from kvcalc.preset.mapping import model_from_preset
@@ -67,7 +68,8 @@ _Opened = tuple[dict[Any, Any], Model]  # a preset's mapping, and the model that
 
 
 def _opened(source: str, *, assume_dense: bool) -> _Opened:
-    match locate(source):
+    place, source = _located(source)
+    match place:
         case Entry() as entry:
             document = _document_of(entry)
             return document.data, as_named(_load_document(document, entry.name, (entry.path,)), entry, source)
@@ -78,6 +80,20 @@ def _opened(source: str, *, assume_dense: bool) -> _Opened:
             return found.preset, _stored_as(model, file.hub_id or "", source) if silent else model
         case path:
             return _opened_text(read_bytes(path), path, (path,), assume_dense=assume_dense)
+
+
+def _located(source: str) -> tuple[Entry | ModelFile | str, str]:
+    """What `source` names, and the name whose format counts. Ollama's names count where no preset has the name."""
+    plain = not is_path(source)
+    if plain and ":" in source and (named := hub_name(source)) is not None:
+        return locate(named), named
+    try:
+        return locate(source), source
+    except KvcalcError:
+        named = hub_name(source) if plain else None
+        if named is None:
+            raise
+        return locate(named), named
 
 
 def as_named(model: Model, entry: Entry, source: str) -> Model:

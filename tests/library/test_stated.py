@@ -26,7 +26,7 @@ NAMES = [
     ("unsloth/Qwen3-8B-GGUF:Q8_0", "qwen3-8b", "q8_0"),
     ("hf.co/bartowski/Qwen_Qwen3-8B-GGUF:IQ4_XS", "qwen3-8b", "iq4_xs"),
     ("llama3.1:8b-instruct-q4_K_M", "llama3.1-8b", "q4_k_m"),
-    ("qwen3:30b-a3b-q8_0", "qwen3-30b-a3b", "q8_0"),
+    ("qwen3:30b-a3b-q8_0", "qwen3-30b-a3b-2507", "q8_0"),
 ]
 
 
