@@ -70,10 +70,10 @@ def memory(question: Question, vram: int) -> tuple[Overhead, ...]:  # noqa: ARG0
     lines = [Overhead("runtime", size, f"{'ROCm' if rocm else 'CUDA'}'s context, before the weights", _BASELINE)]
     if tp > 1:
         step = log2(tp)
-        rule = f"buffers between GPUs: 0.2 GiB x log2({tp})"
+        rule = f"buffers between GPUs: 0.2 GiB x log2({tp}); the range is assumed, as no log of several GPUs was read"
         lines.append(Overhead("communication", gib(0.05 * step, 0.2 * step, 0.4 * step), rule, _BASELINE))
     if question.request.model.encoder_parameters is not None:
-        rule = "features of images in flight"
+        rule = "features of images in flight; the range is assumed, not measured"
         lines.append(
             Overhead("encoder", gib(0, 0.2, 1.0), rule, "sglang kv_cache_configurator.py, mm_runtime_reservation_gb")
         )

@@ -26,12 +26,12 @@ def memory(question: Question, vram: int) -> tuple[Overhead, ...]:  # noqa: ARG0
     lines = [Overhead("runtime", gib(0.4, 0.8, 1.5), "CUDA's context and libraries", _SOURCE)]
     if tp > 1:
         step = log2(tp)
-        rule = f"buffers between GPUs: 0.3 GiB x log2({tp})"
+        rule = f"buffers between GPUs: 0.3 GiB x log2({tp}), by one log of two cards"
         lines.append(Overhead("communication", gib(0.1 * step, 0.3 * step, 0.6 * step), rule, _SOURCE))
     most = question.settings.get("max_num_tokens")
     tokens = most if isinstance(most, int) else _TOKENS
     passed = widest_layer(model, tokens, tp)
-    rule = f"a forward pass of {tokens:,} tokens (--max_num_tokens) at the widest layer"
+    rule = f"a forward pass of {tokens:,} tokens (--max_num_tokens) at the widest layer: half to twice, not measured"
     size = gib(0.2, 1, 4) if passed is None else Estimate(passed // 2, passed, 2 * passed)
     fewer = "" if passed is None else gain(f"--max_num_tokens {tokens // 4}", passed, passed // 4)
     lines.append(Overhead("activations", size, rule, _SOURCE, saving=fewer))
