@@ -17,12 +17,14 @@ from startup import WARM_UP, environment, positive, run
 
 FLOOR = ["llama3-70b", "-q"]
 LIMIT = 0.5
+SERVED = ["--input", "1155/4083", "--output", "211/451", "--rate", "5"]
 CASES = (
     (["plan", "llama3-70b", "--gpu", "all", "--users", "100"], LIMIT),
     (["plan", "llama3-70b", "--gpu", "all", "--users", "100", "--json"], LIMIT),
     (["plan", "llama3-70b", "--users", "100"], None),
     (["plan", "llama3-70b", "--gpu", "all", "--users", "100", "--engine", "vllm"], None),
-    (["plan", "llama3.1-8b", "--gpu", "all", "--input", "1155/4083", "--output", "211/451", "--rate", "5"], None),
+    (["plan", "llama3.1-8b", "--gpu", "all", *SERVED], LIMIT),
+    (["plan", "llama3.1-8b", "--gpu", "all", *SERVED, "--ttft", "1s", "--tpot", "50ms"], LIMIT),
 )
 
 

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from kvcalc.api import check, compare, fit, gpus, load, models, plan, schema, size, sweep, tradeoff
+    from kvcalc.api import check, compare, fit, gpus, load, models, plan, schema, simulate, size, sweep, tradeoff
     from kvcalc.core.fitting import Fit
     from kvcalc.core.model import Model
     from kvcalc.core.sizing import Size
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DocumentError", "Fit", "KvcalcError", "Model", "Size", "__version__", "check", "compare", "fit", "gpus", "load",
-    "models", "plan", "schema", "size", "sweep", "tradeoff",
+    "models", "plan", "schema", "simulate", "size", "sweep", "tradeoff",
 ]  # fmt: skip
 
 _HOMES = {
     **dict.fromkeys(("fit", "gpus", "load", "models", "size", "sweep", "compare"), "api.sizes"),
     **dict.fromkeys(("check", "plan", "tradeoff"), "api.plans"),
     "schema": "api.schemas",
+    "simulate": "api.simulations",
     **dict.fromkeys(("DocumentError", "KvcalcError"), "errors"),
     "Fit": "core.fitting",
     "Model": "core.model",

@@ -15,6 +15,7 @@ from kvcalc.api.grids import GridOptions
 from kvcalc.cli.main import run
 
 LOG = Path(__file__).parent / "logs" / "vllm-llama3.3-70b.log"
+TRACES = Path(__file__).parent / "traces"
 
 
 def test_the_documented_python_session_is_true() -> None:
@@ -63,6 +64,23 @@ PAIRS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "rate": (
         lambda: kvcalc.plan("llama3.1-8b", input="1155/4083", output="211/451", rate=5, gpu="l4"),
         ("plan", "llama3.1-8b", "--input", "1155/4083", "--output", "211/451", "--rate", "5", "--gpu", "l4"),
+    ),
+    "simulate": (
+        lambda: kvcalc.simulate(
+            "llama3.1-8b", gpu="l4", rate=2, input="1155/4083", output="211/451", requests=60, seed=3, burstiness=2,
+            replicas=2, router="least-loaded", max_num_seqs=16, ttft="2s", tpot=0.08,
+        ),
+        ("simulate", "llama3.1-8b", "--gpu", "l4", "--rate", "2", "--input", "1155/4083", "--output", "211/451",
+         "--requests", "60", "--seed", "3", "--burstiness", "2", "--replicas", "2", "--router", "least-loaded",
+         "--max-num-seqs", "16", "--ttft", "2s", "--tpot", "80ms"),
+    ),
+    "open": (
+        lambda: kvcalc.simulate("gemma3-27b", TRACES / "morning.csv", step="30ms", block_size=16),
+        ("simulate", "gemma3-27b", str(TRACES / "morning.csv"), "--step", "30ms", "--unlimited", "--block-size", "16"),
+    ),
+    "curve": (
+        lambda: kvcalc.simulate("llama3.1-8b", TRACES / "agents.jsonl", capacity=[40_960, "20GiB"]),
+        ("simulate", "llama3.1-8b", str(TRACES / "agents.jsonl"), "--capacity", "40k,20GiB"),
     ),
     "sweep": (
         lambda: kvcalc.sweep("gemma3-27b", context=[1024, 2048], batch=[1, 2], engine=["vllm", "mlx"], vram="80GB"),
@@ -136,6 +154,11 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: kvcalc.fit(kvcalc.size(kvcalc.load("gpt2")), vram="80GB", kv_memory="1GB"), "kv_memory:"),
     (lambda: kvcalc.plan("gpt2", rate=3), "rate:"),
     (lambda: kvcalc.plan("gpt2", gpu="nosuch"), "gpu:"),
+    (lambda: kvcalc.simulate("gpt2"), "trace:"),
+    (lambda: kvcalc.simulate("gpt2", "no.csv"), "no.csv:"),
+    (lambda: kvcalc.simulate("gpt2", rate=2, input=9, output=9), "gpu:"),
+    (lambda: kvcalc.simulate("gpt2", rate=2, input=9, output=9, step=0.03, tp=2), "tp:"),
+    (lambda: kvcalc.simulate("gpt2", TRACES / "morning.csv", gpu="l4", prefix_cache=True), "prefix_cache:"),
     (lambda: kvcalc.sweep("gpt2", context="8k..4k"), "context:"),
     (lambda: kvcalc.sweep("gpt2", lenght=4), "lenght:"),
     (kvcalc.compare, "models:"),

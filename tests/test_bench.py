@@ -33,5 +33,5 @@ def test_the_page_about_accuracy_is_what_its_script_prints() -> None:
 
 
 def test_there_are_scripts() -> None:
-    """CI runs these four by name."""
-    assert {"startup", "listing", "plan", "sweep"} <= {path.stem for path in SCRIPTS}
+    """CI runs these five by name."""
+    assert {"startup", "listing", "plan", "simulate", "sweep"} <= {path.stem for path in SCRIPTS}

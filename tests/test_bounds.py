@@ -21,9 +21,9 @@ from kvcalc.commands.budget import ENTRY, MOST_WORK, Budget, OverBudgetError
 from kvcalc.commands.manifests import read
 from kvcalc.commands.words import split
 from kvcalc.errors import KvcalcError
-from kvcalc.logs.packed import pieces
 from kvcalc.preset import notation
 from kvcalc.sources import jsonfile
+from kvcalc.sources.packed import pieces
 from kvcalc.sources.safetensors import folder_tensors
 
 HEAD = "name: x-1\ndtype: bf16\nheads: 8\nkv_heads: 8\nhead_dim: 64\n"

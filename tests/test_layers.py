@@ -14,6 +14,7 @@ ORDER = (
     ("core",),
     ("perf",),
     ("traffic",),
+    ("serving",),
     ("preset",),
     ("sources",),
     ("library",),
@@ -45,7 +46,7 @@ READERS = (
 BELOW_READERS = ("errors", "core.units", "commands.budget", "commands.variables")
 
 # What computes and what reads text has no files, no terminal and no formats: these import none of IMPURE.
-PURE_PACKAGES = ("errors", "version", "core", "perf", "traffic", "engines", "grid", "planner")
+PURE_PACKAGES = ("errors", "version", "core", "perf", "traffic", "serving", "engines", "grid", "planner")
 PURE_MODULES = (
     *READERS,
     "commands.manifests",

@@ -8,6 +8,20 @@ Every mistake is a KvcalcError, which names the argument.
 
 from kvcalc.api.plans import check, plan, tradeoff
 from kvcalc.api.schemas import schema
+from kvcalc.api.simulations import simulate
 from kvcalc.api.sizes import compare, fit, gpus, load, models, size, sweep
 
-__all__ = ["check", "compare", "fit", "gpus", "load", "models", "plan", "schema", "size", "sweep", "tradeoff"]
+__all__ = [
+    "check",
+    "compare",
+    "fit",
+    "gpus",
+    "load",
+    "models",
+    "plan",
+    "schema",
+    "simulate",
+    "size",
+    "sweep",
+    "tradeoff",
+]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kvcalc.perf.latency import Targets
     from kvcalc.perf.workload import Length
 
-__all__ = ["check", "plan", "tradeoff"]
+__all__ = ["check", "length_of", "plan", "seconds_of", "targets_of", "tradeoff"]
 
 
 def plan(
@@ -92,8 +92,8 @@ def plan(
                     source=source_of(model),
                     context=optional(context_of, context, "context"),
                     users=count_of(users, "users"),
-                    input=optional(_length_of, input, "input"),
-                    output=optional(_length_of, output, "output"),
+                    input=optional(length_of, input, "input"),
+                    output=optional(length_of, output, "output"),
                     rate=optional(rate_of, rate, "rate"),
                     shared_prefix=_prefix_of(shared_prefix, "shared_prefix"),
                     encoder_tokens=optional(tokens_of, encoder_tokens, "encoder_tokens"),
@@ -108,7 +108,7 @@ def plan(
                     split=split_of(tp, pp, dp, dcp),
                     across_machines=switch_of(across_machines, "across_machines"),
                     overhead=optional(bytes_of, overhead, "overhead"),
-                    targets=_targets_of(ttft, tpot, e2e, percentile),
+                    targets=targets_of(ttft, tpot, e2e, percentile),
                     prefix_hit=0.0 if prefix_hit == 0 else _share_of(prefix_hit, "prefix_hit"),
                     every_count=choice_of(count, "count", "machine", "any") == "any",
                     prices=_prices_of(prices or {}),
@@ -118,12 +118,12 @@ def plan(
         )
 
 
-def _targets_of(ttft: object, tpot: object, e2e: object, percentile: object) -> "Targets | None":
+def targets_of(ttft: object, tpot: object, e2e: object, percentile: object) -> "Targets | None":
     from kvcalc.core.durations import parse_percentile
     from kvcalc.perf.latency import Targets
 
     given = {"ttft": ttft, "tpot": tpot, "e2e": e2e}
-    seconds = {name: _seconds_of(value, name) for name, value in given.items() if value is not None}
+    seconds = {name: seconds_of(value, name) for name, value in given.items() if value is not None}
     if not seconds:
         if percentile is not None:
             raise KvcalcError("percentile: has no effect without a target", "give ttft, tpot or e2e")
@@ -149,7 +149,7 @@ def _prices_of(prices: Mapping[str, float]) -> dict[str, float]:
     return {card_called(name, "prices")[1].name: rate_of(price, "prices") for name, price in prices.items()}
 
 
-def _seconds_of(value: object, what: str) -> float:
+def seconds_of(value: object, what: str) -> float:
     """Seconds as a number, or text with a unit."""
     from kvcalc.core.durations import parse_duration
 
@@ -160,7 +160,7 @@ def _seconds_of(value: object, what: str) -> float:
     return float(value)
 
 
-def _length_of(value: object, what: str) -> "Length":
+def length_of(value: object, what: str) -> "Length":
     """A length in tokens, or as text its mean and its 95th percentile."""
     from kvcalc.perf.workload import Length
 

@@ -70,7 +70,7 @@ def compare(
 
         return compare_chart(all_of, option)
 
-    draw(words.svg, words.html, chart, lambda: report("page"), output)
+    draw(words.svg, words.html, lambda option: [chart(option)], lambda: report("page"), output)
     head = compare_document(answers, warnings)
     axes = dict.fromkeys(axis for each in answers for axis in each.grid.varied)
     varied = ["model", *axes] if len(answers) > 1 else [*axes]

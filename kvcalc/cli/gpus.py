@@ -10,7 +10,7 @@ from kvcalc.cli import options as o
 from kvcalc.cli.completion import complete_gpu_names, of_words
 from kvcalc.cli.output import output_of
 from kvcalc.cli.parameters import verb
-from kvcalc.cli.shell import emit
+from kvcalc.cli.shell import emit, write
 from kvcalc.errors import KvcalcError
 from kvcalc.views.gpus import (
     SORTS,
@@ -24,6 +24,7 @@ from kvcalc.views.gpus import (
     machine_report,
     vendors,
 )
+from kvcalc.views.price_template import price_template
 
 __all__ = ["app"]
 
@@ -61,11 +62,17 @@ def gpus(
         ),
     ] = None,
     gpu_file: o.GpuFile = None,
+    prices_template: Annotated[
+        bool, typer.Option("--prices-template", help="Print a file for --gpu-file, to fill in what an hour costs.")
+    ] = False,
     *,
     words: o.OutputWords,
 ) -> None:
     """List the GPUs, or show one with where its facts were read."""
     output = output_of(words, terminal=sys.stdout.isatty())
+    if prices_template:
+        _print_template(name, vendor, sort, gpu_file, words)
+        return
     if name in (None, "local"):
         found = listing(vendor, sort, gpu_file, here=name is not None)
         names = "\n".join(one.id for one in found.cards)
@@ -91,3 +98,14 @@ def gpus(
         return
     one = find_one(name, gpu_file)
     emit(output, lambda: card_document(one, gpu_file), lambda: card_report(one), headline=lambda: one.id)
+
+
+def _print_template(
+    name: str | None, vendor: str | None, sort: str | None, gpu_file: str | None, words: o.OutputWords
+) -> None:
+    """It is YAML, of all cards that machine types have, by name: what asks for another form contradicts it."""
+    given = {"NAME": name, "--sort": sort, "--format": words.format_, "--json": words.json_, "--get": words.get}
+    for option, value in {**given, "--quiet": words.quiet}.items():
+        if value:
+            raise KvcalcError(f"--prices-template: contradicts {option}", "its output is a YAML file of all cards")
+    write(price_template(vendor, gpu_file))

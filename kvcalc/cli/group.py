@@ -30,6 +30,7 @@ VERB_MODULES = {
     "plan": "kvcalc.cli.plan",
     "sweep": "kvcalc.cli.sweep",
     "compare": "kvcalc.cli.compare",
+    "simulate": "kvcalc.cli.simulate",
     "tradeoff": "kvcalc.cli.tradeoff",
     "check": "kvcalc.cli.check",
     "verify": "kvcalc.cli.verify",

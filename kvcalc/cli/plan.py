@@ -3,15 +3,16 @@
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from kvcalc.cli import options as o
-from kvcalc.cli.completion import complete_gpus, complete_kv_dtypes, complete_weights, of_words
 from kvcalc.cli.output import output_of
-from kvcalc.cli.parameters import Words, option, verb
-from kvcalc.cli.shell import emit, source_of
+from kvcalc.cli.parameters import verb
+from kvcalc.cli.plan_options import ChoiceWords, PlanWords, TargetWords
+from kvcalc.cli.rows import draw
+from kvcalc.cli.shell import check_targets, emit, source_of
 from kvcalc.cli.values import context_of, count_of, fraction_of, gpus_of, size_of, tokens_of, words_of
 from kvcalc.core.units import MOST_GPUS
 from kvcalc.errors import ExitCode, KvcalcError, shown
@@ -20,110 +21,16 @@ if TYPE_CHECKING:
     from kvcalc.perf.latency import Targets
     from kvcalc.planner.ranking import Order
     from kvcalc.queries.plan import DeploymentQuestion
+    from kvcalc.views.chart import Chart
     from kvcalc.views.report import Report
     from kvcalc.views.types.plan import PlanDocument
 
-__all__ = ["app"]
+__all__ = ["TargetWords", "app", "targets_of"]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _MOST_ROWS = 10**6
 _QUIET_SECONDS, _TICK_SECONDS = 3, 0.1
-_WORK, _TARGETS, _HARDWARE = "Workload", "Targets", "Hardware"
-_OVERHEAD, _OUTPUT = "Overheads, on each GPU", "Output"
-_Text = str | None
-
-
-class RequestWords(Words):
-    """What is to be served."""
-
-    context: o.Context = None
-    users: Annotated[_Text, option("--users", "--batch", "-b", metavar="N", panel=_WORK,
-        help="Sequences at the same time, over all replicas. Default: 1.")] = None  # fmt: skip
-    input_: Annotated[_Text, option("--input", metavar="MEAN[/P95]", panel=_WORK,
-        help="Tokens of a prompt: 1155, or 1155/4083 with the 95th percentile.")] = None  # fmt: skip
-    output: Annotated[_Text, option("--output", metavar="MEAN[/P95]", panel=_WORK,
-        help="Tokens that are generated.")] = None  # fmt: skip
-    rate: Annotated[_Text, option("--rate", metavar="R", panel=_WORK,
-        help="Requests a second; needs --input and --output.")] = None  # fmt: skip
-    shared_prefix: Annotated[_Text, option("--shared-prefix", metavar="TOKENS", panel=_WORK,
-        help="Tokens that all sequences begin with, held once in each replica.")] = None  # fmt: skip
-    prefix_hit: Annotated[_Text, option("--prefix-hit", metavar="F", panel=_WORK,
-        help="Share of a prompt's tokens that a replica finds in its cache.")] = None  # fmt: skip
-    encoder_tokens: o.EncoderTokens = None
-
-
-class TargetWords(Words):
-    """What requests are promised."""
-
-    ttft: Annotated[_Text, option("--ttft", metavar="TIME", panel=_TARGETS,
-        help="Time to the first token, such as 500ms or 2s.")] = None  # fmt: skip
-    tpot: Annotated[_Text, option("--tpot", metavar="TIME", panel=_TARGETS,
-        help="Time per output token. Cards that were searched keep 100ms by default.")] = None  # fmt: skip
-    e2e: Annotated[_Text, option("--e2e", metavar="TIME", panel=_TARGETS,
-        help="Time of a whole answer.")] = None  # fmt: skip
-    percentile: Annotated[_Text, option("--percentile", metavar="P", panel=_TARGETS,
-        help="For how many of 100 requests: p50, p99.9. Default: p95.")] = None  # fmt: skip
-
-
-class ChoiceWords(Words):
-    """What may be taken for it."""
-
-    kv_dtype: Annotated[_Text, option("--kv-dtype", metavar="DTYPE,...", panel="Cache", complete=complete_kv_dtypes,
-        help="Formats of the cache to choose from. Default: auto, what the model computes in.")] = None  # fmt: skip
-    engine: o.Engine = None
-    gpu: Annotated[_Text, option("--gpu", metavar="[Nx]NAME,...|all", panel=_HARDWARE, complete=complete_gpus,
-        help="GPUs to choose from, such as h100,l40s or 8xh100. Default: those of clouds.")] = None  # fmt: skip
-    gpu_file: o.GpuFile = None
-    max_gpus: Annotated[_Text, option("--max-gpus", metavar="N", panel=_HARDWARE,
-        help="The most GPUs in all. Default: 64.")] = None  # fmt: skip
-    count: Annotated[_Text, option("--count", metavar="machine|any", panel=_HARDWARE,
-        complete=of_words(lambda: ("machine", "any")),
-        help="GPUs that a replica may have: as many as machine types do (default), or any.")] = None  # fmt: skip
-    price: Annotated[list[str] | None, option("--price", metavar="NAME=N", panel=_HARDWARE,
-        help="What an hour of one such GPU costs: h100=2.49. May be repeated.")] = None  # fmt: skip
-    vram: o.Vram = None
-    utilization: o.Utilization = None
-    weights: Annotated[_Text, option("--weights", metavar="auto|DTYPE|SIZE,...", panel=_HARDWARE,
-        complete=complete_weights,
-        help="Formats of the weights to choose from, or their size. Default: auto, as published.")] = None  # fmt: skip
-    tp: o.Tp = None
-    pp: o.Pp = None
-    dp: o.Dp = None
-    dcp: o.Dcp = None
-    across_machines: Annotated[bool, typer.Option("--across-machines", rich_help_panel=_HARDWARE,
-        help="Let tp span machines.")] = False  # fmt: skip
-
-
-class OverheadWords(Words):
-    """What sits beside weights and cache."""
-
-    overhead: Annotated[_Text, option("--overhead", metavar="SIZE", panel=_OVERHEAD,
-        help="All of them together, instead of the estimates.")] = None  # fmt: skip
-    activations: Annotated[_Text, option("--activations", metavar="SIZE", panel=_OVERHEAD,
-        help="The peak of a forward pass.")] = None  # fmt: skip
-    graphs: Annotated[_Text, option("--graphs", metavar="SIZE", panel=_OVERHEAD,
-        help="Captured graphs.")] = None  # fmt: skip
-    communication: Annotated[_Text, option("--communication", metavar="SIZE", panel=_OVERHEAD,
-        help="Buffers between GPUs.")] = None  # fmt: skip
-    runtime: Annotated[_Text, option("--runtime", metavar="SIZE", panel=_OVERHEAD,
-        help="Context and libraries.")] = None  # fmt: skip
-
-
-class OrderWords(Words):
-    """Which rows are shown first."""
-
-    sort: Annotated[_Text, option("--sort", metavar="rank|price|tpot|rate", panel=_OUTPUT,
-        complete=of_words(lambda: ("rank", "price", "tpot", "rate")),
-        help="rank: least price, or memory where one is not known; then the simplest.")] = None  # fmt: skip
-    machines: Annotated[bool, typer.Option("--machines", rich_help_panel=_OUTPUT,
-        help="Name the machine types of clouds that have these cards.")] = False  # fmt: skip
-    top: Annotated[_Text, option("--top", metavar="N", panel=_OUTPUT,
-        help="Rows of the table. Default: 10.")] = None  # fmt: skip
-
-
-class PlanWords(RequestWords, TargetWords, ChoiceWords, OverheadWords, OrderWords, o.OutputWords, o.AssumeDenseWords):
-    """What `plan` takes."""
 
 
 @verb(
@@ -134,6 +41,7 @@ class PlanWords(RequestWords, TargetWords, ChoiceWords, OverheadWords, OrderWord
 def plan(model: o.ModelArgument, *, words: PlanWords) -> None:
     """Which GPUs, how many, split how, with which cache."""
     how = output_of(words, terminal=sys.stdout.isatty())
+    check_targets({"--svg": words.svg, "--html": words.html}, [model, words.gpu_file])
     from kvcalc.queries.plan import answer
     from kvcalc.views.plan import plan_document, rows
 
@@ -147,6 +55,15 @@ def plan(model: o.ModelArgument, *, words: PlanWords) -> None:
 
         return plan_report(found)
 
+    def charts(option: str) -> "list[Chart]":
+        from kvcalc.views.plan_charts import plan_charts
+
+        return plan_charts(found, option)
+
+    svg = words.svg
+    if svg is not None and found.best is None:
+        svg, found = None, found._replace(warnings=(*found.warnings, "--svg: no row of a plan to draw"))
+    draw(svg, words.html, charts, report, how)
     headline = None if found.best is None else found.best.gpus
     emit(how, document, report, headline=lambda: headline, rows=rows, warnings=found.warnings)
     raise typer.Exit(ExitCode.NO if found.best is None else ExitCode.OK)
@@ -189,7 +106,7 @@ def _question(model: str, words: PlanWords) -> "DeploymentQuestion":
         across_machines=words.across_machines,
         overhead=size_of(words.overhead, "--overhead", None, zero=True),
         overheads={name: size_of(text, f"--{name}", 0, zero=True) for name, text in parts.items() if text is not None},
-        targets=_targets(words),
+        targets=targets_of(words),
         prefix_hit=_share(words.prefix_hit),
         every_count=_every_count(words.count),
         prices=_prices(words),
@@ -224,7 +141,7 @@ def _sort(text: str | None) -> "Order":
             raise KvcalcError(f"--sort: expected rank, price, tpot or rate, got {shown(text)}")
 
 
-def _targets(words: TargetWords) -> "Targets | None":
+def targets_of(words: TargetWords) -> "Targets | None":
     from kvcalc.core.durations import parse_duration, parse_percentile
     from kvcalc.perf.latency import Targets
 

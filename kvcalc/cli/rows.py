@@ -106,17 +106,21 @@ def watched(cells: Iterator[Item], total: int) -> Iterator[Item]:
 
 
 def draw(
-    svg: str | None, html: str | None, chart: "Callable[[str], Chart]", report: "Callable[[], Report]", output: Output
+    svg: str | None,
+    html: str | None,
+    charts: "Callable[[str], Sequence[Chart]]",
+    report: "Callable[[], Report]",
+    output: Output,
 ) -> None:
     """Write the files that were asked for, whole or not at all, before anything is printed."""
     texts = []
     if svg is not None:
-        from kvcalc.render.svg import render as as_svg
+        from kvcalc.render.svg import stacked
 
-        texts.append((svg, as_svg(chart("--svg"), output.units), "--svg"))
+        texts.append((svg, stacked(charts("--svg"), output.units), "--svg"))
     if html is not None:
         from kvcalc.render.html import render as as_html
 
-        texts.append((html, as_html(report(), [chart("--html")], output.units), "--html"))
+        texts.append((html, as_html(report(), charts("--html"), output.units), "--html"))
     for path, text, option in texts:
         save(path, text, option)

@@ -56,6 +56,6 @@ def sweep(ctx: typer.Context, model: o.ModelArgument, *, words: GridWords) -> No
     def to_come() -> "Iterator[tuple[Plane, GridCell]]":  # rows that scroll by are progress enough
         return grid.answers() if sys.stdout.isatty() else watched(grid.answers(), grid.size)
 
-    draw(words.svg, words.html, chart, lambda: report("page"), output)
+    draw(words.svg, words.html, lambda option: [chart(option)], lambda: report("page"), output)
     head = sweep_document(found)
     raise typer.Exit(emit_rows(output, head, KEYS, lambda: rows(found.model, cells or to_come()), report, grid.varied))

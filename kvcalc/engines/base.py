@@ -21,6 +21,7 @@ from kvcalc.engines.allocation import Allocation, Device, Rule, rank_bytes
 from kvcalc.engines.options import EngineOptions, model_flag
 from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
+from kvcalc.serving.rules import Limits
 
 __all__ = [
     "Difference",
@@ -93,6 +94,7 @@ class Engine(NamedTuple):
         start: Writes the words of a start command. Raises KvcalcError for what the engine cannot do.
         replicates: Whether one command starts all dp replicas; else there is one for each.
         limit: The setting of the most sequences, where what is beside weights and cache grows with it.
+        scheduler: What it takes into a step on a GPU of so many bytes; None where its rules are not known.
         divided: Roles of matrices that replicas of attention divide between them as they do the experts.
         devices: What lies where, with so many bytes of weights in all on so many devices, where an engine can leave a
             part to the host. The host comes last.
@@ -129,6 +131,7 @@ class Engine(NamedTuple):
     start: Callable[[Start], tuple[str, ...]] | None = None
     replicates: Callable[[Start], bool] = apart
     limit: str | None = None
+    scheduler: Callable[[Question, int], Limits] | None = None
     divided: tuple[Role, ...] = ()
     devices: Callable[[Question, int, int], tuple[Device, ...]] | None = None
     grows: bool = False

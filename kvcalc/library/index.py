@@ -156,8 +156,9 @@ def find_own_id(hub_id: str) -> Entry | None:
 def find_converted(name: str) -> Entry | None:
     """The preset of a model whose name states a format: ggml-org/gpt-oss-20b-GGUF holds openai/gpt-oss-20b.
 
-    Who converts a model writes its publisher in front (bartowski/Qwen_Qwen3-8B-GGUF), or keeps or drops `Meta-`. Ollama
-    has NAME:TAG, where the tag begins with the size and goes on with the variant.
+    Who converts a model writes its publisher in front (bartowski/Qwen_Qwen3-8B-GGUF), or keeps or drops `Meta-`; NVIDIA
+    calls what others are made from NAME-BF16. Ollama has NAME:TAG, where the tag begins with the size and goes on with
+    the variant.
     """
     said = stated(name)
     if said is None and ":" not in name:
@@ -166,7 +167,7 @@ def find_converted(name: str) -> Entry | None:
     parts = tag.split("-") if tag else []
     for end in range(len(parts), -1 if said is not None else 0, -1):
         full = "-".join([model, *parts[:end]])
-        for one in (full, full.partition("_")[2], f"Meta-{full}", full.removeprefix("Meta-")):
+        for one in (full, full.partition("_")[2], f"Meta-{full}", full.removeprefix("Meta-"), f"{full}-BF16"):
             if one and (found := _preset_called(one) or _find_model_name(one)) is not None:
                 return found
     return None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import BinaryIO, NamedTuple
 
-from kvcalc.logs.packed import pieces
+from kvcalc.sources.packed import pieces
 
 __all__ = ["LONGEST_LINE", "MOST_LINES", "MarkedLine", "Marks", "marked_lines"]
 

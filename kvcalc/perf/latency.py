@@ -5,18 +5,21 @@ mean over a request strays with the prompts that come between, and with how many
 strays with its length.
 """
 
-from math import erf, exp, sqrt
-from typing import NamedTuple
+from math import erf, exp, inf, log, sqrt
+from typing import NamedTuple, TypeAlias
 
 from kvcalc.core.durations import format_seconds
+from kvcalc.perf.clock import Clock
 from kvcalc.perf.demand import Found
 from kvcalc.perf.flow import Flow
 from kvcalc.perf.waiting import erlang_c, mean_wait
 from kvcalc.perf.workload import Lengths
 
-__all__ = ["Latency", "Miss", "Targets", "latency_of"]
+__all__ = ["Latency", "Miss", "Prompts", "Targets", "latency_of", "prompts_of"]
 
 _MOST_PROMPTS = 64  # lengths that are told apart
+
+Prompts: TypeAlias = tuple[tuple[float, float], ...]
 
 
 class Targets(NamedTuple):
@@ -55,7 +58,7 @@ class Latency(NamedTuple):
 
     waits: float
     wait: float
-    prompts: tuple[tuple[float, float], ...]
+    prompts: Prompts
     before: float
     token: float
     token_spread: float
@@ -63,25 +66,24 @@ class Latency(NamedTuple):
     generated_spread: float
 
     def ttft(self, percentile: float) -> float:
-        """Seconds to the first token that so many of 100 requests do not exceed."""
-        part = percentile / 100
-        low, high = 0.0, max(seconds for seconds, _ in self.prompts)
-        while self._within(high) < part:
-            low, high = high, 2 * high + self.wait
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self._within(middle) < part else (low, middle)
-        return self.before + high
+        """Seconds to the first token that so many of 100 requests do not exceed.
 
-    def _within(self, seconds: float) -> float:
-        """The share of requests whose wait and prompt take so long at most."""
-        return sum(share * self._begun(seconds - own) for own, share in self.prompts)
-
-    def _begun(self, seconds: float) -> float:
-        """The share of requests that wait so long at most."""
-        if seconds < 0:
-            return 0.0
-        return 1 - self.waits * exp(-seconds / self.wait) if self.wait else 1.0
+        From one prompt's time to the next longer one's, the share that has begun is s - w e exp(-x / wait), x seconds
+        on: with s of requests whose prompt takes no longer, the chance w to wait, and e, in which each of them has
+        decayed since its own time. That is solved for x; at a prompt's time itself the share jumps.
+        """
+        part, waits = percentile / 100, self.waits if self.wait else 0.0
+        prompts = sorted(self.prompts)
+        s = e = before = 0.0
+        for (own, share), (following, _) in zip(prompts, [*prompts[1:], (inf, 0.0)], strict=True):
+            s = 1.0 if following == inf else s + share
+            e = share + (e * exp((before - own) / self.wait) if waits else 0.0)
+            if s - waits * e >= part:
+                return self.before + own
+            if s > part and (begun := own + self.wait * log(waits * e / (s - part))) < following:
+                return self.before + begun
+            before = own
+        return self.before + inf
 
     def tpot(self, percentile: float) -> float:
         """Seconds of a token, as the mean over a request's tokens, that so many of 100 requests do not exceed."""
@@ -116,9 +118,11 @@ def latency_of(
     found: Found,
     arrivals: float = 1.0,
     servers: int = 1,
+    prompts: Prompts | None = None,
 ) -> Latency:
     """What requests meet with `batch` sequences there on average, and `before` seconds beside wait and prompt.
 
+    `prompts` are `prompts_of` the same clock, where many rates are asked for.
     `servers` replicas take requests from one queue; 1 where each has its own.
     """
     clock, busy, seconds = flowing.clock, flowing.busy(rate), flowing.prompt_seconds
@@ -131,9 +135,14 @@ def latency_of(
     between = rate * seconds**2 * (1 + variation) * arrivals * token / max(lengths.generated, 1.0)
     slope = flowing.step(batch + 1) - flowing.step(batch)
     crowd = slope**2 * batch * arrivals / (1 - busy) ** 2
-    prompts = tuple((clock.prompt(length, found.of(length)), share) for length, share in _told_apart(lengths))
+    prompts = prompts_of(clock, lengths, found) if prompts is None else prompts
     squares = max(lengths.generated_squares - lengths.generated**2, 0.0)
     return Latency(waits, wait, prompts, before, token, sqrt(between + crowd), lengths.generated, sqrt(squares))
+
+
+def prompts_of(clock: Clock, lengths: Lengths, found: Found) -> Prompts:
+    """Seconds of prompts that come alone, by their shares, of which `found` stands in the cache."""
+    return tuple((clock.prompt(length, found.of(length)), share) for length, share in _told_apart(lengths))
 
 
 def _told_apart(lengths: Lengths) -> list[tuple[float, float]]:

@@ -8,7 +8,7 @@ from kvcalc.perf.clock import Clock
 from kvcalc.perf.demand import NOTHING_FOUND, Found, Work
 from kvcalc.perf.doubt import Doubt, Span
 from kvcalc.perf.flow import Flow, Resource, flow
-from kvcalc.perf.latency import Latency, Miss, Targets, latency_of
+from kvcalc.perf.latency import Latency, Miss, Prompts, Targets, latency_of
 from kvcalc.perf.pace import ALONE
 from kvcalc.perf.waiting import mean_wait, wait_at
 from kvcalc.perf.workload import Lengths, p99
@@ -127,13 +127,14 @@ def serve(
     targets: Targets | None = None,
     slowest: float | None = None,
     found: Found = NOTHING_FOUND,
+    prompts: Prompts | None = None,
 ) -> Load:
     """A replica under `rate` requests a second, or with `users` sequences at all times: one of the two.
 
     `arrivals` is their dispersion (`workload.dispersion`, best in windows of `lengths.residence` steps): 1 where they
     come at random, more where in bursts. What is served but misses one of the `targets`, or whose token takes more than
     `slowest` seconds on average, is refused for latency; `found` is what of each prompt stands in the cache, as the
-    work has it.
+    work has it, and `prompts` their seconds, where many rates are asked for.
     """
     margins = margins or Margins()
     each = max(1, replica.held(ceil(lengths.context)))
@@ -164,7 +165,7 @@ def serve(
     token = None if batch is None else flowing.step(batch) / (1 - busy)
     if targets is not None and batch is not None:
         before = flowing.step(batch) / 2 + _front_end(replica.clock, batch)
-        latency = latency_of(flowing, lengths, rate, batch, before, found=found, arrivals=arrivals)
+        latency = latency_of(flowing, lengths, rate, batch, before, found=found, arrivals=arrivals, prompts=prompts)
         missed = latency.missed(targets)
     if missed is None and token is not None and slowest is not None and token > slowest:
         missed = Miss("TPOT", slowest, token, None)

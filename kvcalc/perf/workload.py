@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kvcalc.core.units import MOST_TOKENS, parse_tokens
 from kvcalc.errors import KvcalcError, shown
 
-__all__ = ["Z99", "Length", "Lengths", "dispersion", "lengths", "p99", "safe_batch", "sampled", "split"]
+__all__ = ["Z99", "Length", "Lengths", "dispersion", "exponent", "lengths", "p99", "safe_batch", "sampled", "split"]
 
 Z99 = 2.33  # standard deviations to the 99th percentile, to the digits of planning practice
 
@@ -80,7 +80,7 @@ class Lengths(NamedTuple):
 
 def lengths(prompt: Length, generated: Length) -> Lengths:
     """Lengths by their means, or means and 95th percentiles, independent of each other. Raises KvcalcError."""
-    u, v = _exponent(prompt, "--input"), _exponent(generated, "--output")
+    u, v = exponent(prompt, "--input"), exponent(generated, "--output")
     p, g = prompt.mean, generated.mean
     pp, gg, ggg = p**2 * _moment(u, 2), g**2 * _moment(v, 2), g**3 * _moment(v, 3)
     alike = "all alike" if u == v == 0 else "Weibull lengths through mean and p95, prompt and output independent"
@@ -95,7 +95,7 @@ def lengths(prompt: Length, generated: Length) -> Lengths:
     )
 
 
-def _exponent(length: Length, what: str) -> float:
+def exponent(length: Length, what: str) -> float:
     """The u of lengths as mean x E^u / Γ(1 + u): 0 where all are alike. `what` names the option in errors."""
     mean, p95 = length
     if not 1 <= mean <= MOST_TOKENS:

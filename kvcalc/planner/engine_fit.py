@@ -38,6 +38,7 @@ class EngineReplica:
         self.most_sequences = self._allocator.most_sequences
         self.warnings = reservation.allocation.warnings
         self.pooled = reservation.allocation.capacity is not None
+        self._needed: dict[tuple[int, int], int] = {}
         self._saved = 0
         if prefix:
             if reservation.allocation.capacity is None:
@@ -53,8 +54,13 @@ class EngineReplica:
         return (sequences - 1) * self._saved
 
     def needed(self, sequences: int, tokens: int) -> int:
-        question = self._reservation.question.at(sequences, tokens)
-        return self._reservation.engine.allocate(question).needed - self._bonus(sequences)
+        """Bytes of the fullest GPU: each answer is kept, since a search asks for a few of them again and again."""
+        kept = self._needed.get((sequences, tokens))
+        if kept is None:
+            question = self._reservation.question.at(sequences, tokens)
+            kept = self._reservation.engine.allocate(question).needed - self._bonus(sequences)
+            self._needed[sequences, tokens] = kept
+        return kept
 
     def each(self, tokens: int) -> int:
         """Bytes that one more sequence adds; of an engine for a single sequence, those of that one."""

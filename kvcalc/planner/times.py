@@ -9,7 +9,7 @@ from kvcalc.core.units import ceil_div
 from kvcalc.errors import KvcalcError
 from kvcalc.perf.clock import Clock
 from kvcalc.perf.demand import Demand, Work, demand_of, work_of
-from kvcalc.perf.latency import Miss
+from kvcalc.perf.latency import Miss, Prompts, prompts_of
 from kvcalc.perf.load import Load, Replica, serve
 from kvcalc.perf.machine import machine_of, quantises
 from kvcalc.perf.pace import pace_for, pace_of
@@ -31,6 +31,7 @@ class Times:
         self._demands: dict[tuple[int, str, bool], Demand] = {}
         self._work: Work | None = None
         self._reads: dict[tuple[Widths, Layout], float] = {}
+        self._prompts: dict[int, Prompts] = {}
         self._clocks: dict[tuple[str, int, str, Layout], Clock] = {}
 
     def load(
@@ -59,7 +60,16 @@ class Times:
             targets=question.targets,
             slowest=slowest,
             found=question.found,
+            prompts=None if question.targets is None else self._prompts_of(clock),
         )
+
+    def _prompts_of(self, clock: Clock) -> Prompts:
+        """Seconds of prompts on a clock of `_clocks`, which keeps it alive."""
+        assert self.question.lengths is not None
+        kept = self._prompts.get(id(clock))
+        if kept is None:
+            kept = self._prompts[id(clock)] = prompts_of(clock, self.question.lengths, self.question.found)
+        return kept
 
     def clock(self, card: Card, config: ParallelConfig) -> Clock:
         """The clock of one replica. Raises KvcalcError where a rate of the card is not known."""

@@ -28,7 +28,7 @@ from kvcalc.views.chart import (
     ticks,
 )
 
-__all__ = ["render"]
+__all__ = ["render", "stacked"]
 
 _WIDTH, _HEIGHT = 960, 540
 _TOP, _BOTTOM, _LEFT = 104, 62, 20
@@ -57,11 +57,27 @@ class _Frame(NamedTuple):
         return self.bottom - (self.bottom - self.top) * position(value, self.y_ends, self.y_scale)
 
 
-def render(chart: Chart, units: Units) -> str:
-    """The whole file, or an element of a page."""
-    height = _HEIGHT if isinstance(chart, Lines) else _TOP + _BOTTOM + _BAR * len(chart.bars)
+def stacked(charts: Sequence[Chart], units: Units) -> str:
+    """One file with every chart, each below the one before."""
+    if len(charts) == 1:
+        return render(charts[0], units)
+    tops = [0]
+    for chart in charts:
+        tops.append(tops[-1] + _height(chart))
+    size = f'viewBox="0 0 {_WIDTH} {tops[-1]}" width="{_WIDTH}" height="{tops[-1]}"'
+    inside = "".join(render(chart, units, top) for chart, top in zip(charts, tops, strict=False))
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n{inside}</svg>\n'
+
+
+def _height(chart: Chart) -> int:
+    return _HEIGHT if isinstance(chart, Lines) else _TOP + _BOTTOM + _BAR * len(chart.bars)
+
+
+def render(chart: Chart, units: Units, top: int = 0) -> str:
+    """The whole file, or an element of a page or of a file, which begins so many pixels below its top."""
+    height = _height(chart)
     inside = _lines(chart, units) if isinstance(chart, Lines) else _bars(chart, units, height)
-    size = f'viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
+    size = f'viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"' + (f' y="{top}"' if top else "")
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="kv" role="img" {size}>',
         f"<title>{safe(chart.title)}</title>",

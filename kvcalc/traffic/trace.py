@@ -1,8 +1,11 @@
 """Requests in the order of their arrival, a column for each of their facts."""
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from array import array
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,11 @@ class Trace:
     take 240 MB.
     """
 
-    arrivals: array[float]
-    prompts: array[int]
-    outputs: array[int]
+    arrivals: "array[float]"
+    prompts: "array[int]"
+    outputs: "array[int]"
     prefixes: Prefixes | None = None
-    sessions: array[int] | None = None
+    sessions: "array[int] | None" = None
 
     def __len__(self) -> int:
         return len(self.arrivals)

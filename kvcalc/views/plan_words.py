@@ -1,6 +1,7 @@
 """A plan in words for people."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import compress
 
 from kvcalc.core.card import MEMORY_SOURCES
 from kvcalc.core.durations import format_seconds
@@ -18,7 +19,7 @@ from kvcalc.views.plan import cache_name, machine_types
 from kvcalc.views.report import Bytes, Cell, Count, Part, Report, Section
 from kvcalc.views.words import limited_by
 
-__all__ = ["plan_report"]
+__all__ = ["plan_report", "row_names"]
 
 _MOST_REFUSED = 3  # JSON has all
 
@@ -57,6 +58,17 @@ def split_words(row: PlanRow) -> str:
 
 def _name(row: PlanRow) -> str:
     return f"{row.gpus:,} x {row.card.name}" if row.card.name else many(row.gpus, "GPU")
+
+
+def row_names(rows: Sequence[PlanRow]) -> list[str]:
+    """Each row in a few words, with its formats where they differ."""
+    formats = [(cache_name(row), row.config.precision.weights_name) for row in rows]
+    several = [len({each[i] for each in formats}) > 1 for i in (0, 1)]
+    found = []
+    for row, named in zip(rows, formats, strict=True):
+        words = [f"{name} {of}" for name, of in zip(named, ("cache", "weights"), strict=True)]
+        found.append(", ".join([_name(row), split_words(row), *compress(words, several)]))
+    return found
 
 
 def _table(proposal: Proposal, top: int) -> Section:

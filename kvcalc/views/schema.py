@@ -14,6 +14,7 @@ from kvcalc.views.types.lists import (
     ModelListDocument,
 )
 from kvcalc.views.types.plan import PlanDocument
+from kvcalc.views.types.simulate import SimulateDocument
 from kvcalc.views.types.size import OPEN, SizeDocument
 from kvcalc.views.types.tradeoff import TradeoffDocument
 
@@ -27,6 +28,7 @@ DOCUMENTS: dict[str, tuple[type, ...]] = {
     "plan": (PlanDocument,),
     "sweep": (SweepDocument,),
     "compare": (CompareDocument,),
+    "simulate": (SimulateDocument,),
     "tradeoff": (TradeoffDocument,),
     "check": (CheckDocument,),
     "models": (ModelListDocument, ModelDocument),

@@ -141,3 +141,24 @@ def test_the_answer_says_which_memory_was_used(capsys: pytest.CaptureFixture[str
         assert document["fit"]["memory_source"] == document["request"]["memory_source"] == source
         assert run(["llama3-8b", *argv]) == 0
         assert words in capsys.readouterr().out
+
+
+def test_a_template_of_prices_is_filled_in_and_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every card of a machine type is in it once, with no price; as it is it changes nothing, filled in it counts."""
+    empty = answer(capsys, "--prices-template")
+    path = tmp_path / "prices.yaml"
+    path.write_text(empty, encoding="utf-8")
+    assert empty.count("\nl4:\n  price:\n") == empty.count("\nh100-sxm:\n") == 1
+    assert "# 8 GPUs: p5.48xlarge" in empty  # AWS: 8 x H100
+    listed = json.loads(answer(capsys, "--json", "--gpu-file", str(path)))["gpus"]
+    assert all(one["price"] is None for one in listed)
+    path = tmp_path / "filled.yaml"
+    path.write_text(empty.replace("\nl4:\n  price:", "\nl4:\n  price: 0.7"), encoding="utf-8")
+    assert answer(capsys, "--sort", "price", "--gpu-file", str(path), "-q").split()[0] == "l4"
+    assert "\nl4:\n  price: 0.7\n" in answer(capsys, "--prices-template", "--gpu-file", str(path))
+
+
+@pytest.mark.parametrize("words", [["l4"], ["--json"], ["--sort", "name"], ["-q"]], ids=" ".join)
+def test_a_template_of_prices_takes_no_other_form(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["gpus", "--prices-template", *words]) == 2
+    assert capsys.readouterr().err.startswith("kvcalc: error: --prices-template: contradicts")

@@ -50,6 +50,7 @@ def test_each_help_ends_with_two_examples_that_run(
     assert len(examples) == 2
     assert all(example.split()[0] == verb for example in examples) or verb == "size"
     shutil.copy(TESTS / "logs/vllm-llama3.3-70b.log", tmp_path / "server.log")
+    shutil.copy(TESTS / "traces/morning.csv", tmp_path / "trace.csv")
     shutil.copytree(TESTS / "models/gemma-tiny", tmp_path / "my-model")
     shutil.copy(TESTS / "models/gemma-tiny/config.json", tmp_path)
     monkeypatch.chdir(tmp_path)

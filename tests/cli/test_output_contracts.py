@@ -381,7 +381,7 @@ def completed(words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "expected", "unexpected"),
     [
-        ("kvcalc ", ["size", "models", "plan", "llama3-70b", "gpt2"], ["simulate", "--context"]),
+        ("kvcalc ", ["size", "models", "plan", "simulate", "llama3-70b", "gpt2"], ["--context"]),
         ("kvcalc mod", ["models"], ["llama3-70b"]),
         ("kvcalc llama3-7", ["llama3-70b"], ["llama3-8b", "models"]),
         ("kvcalc size gpt", ["gpt2", "gpt2-xl"], ["llama3-70b"]),

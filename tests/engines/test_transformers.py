@@ -318,8 +318,8 @@ def encoder_of(name: str, tokens: int) -> dict[str, int]:
 
 # Types of code that is not part of transformers.
 REMOTE = {
-    "baichuan", "chatglm", "grok-1", "hunyuan", "internlm", "internlm2", "mimo", "minicpm", "molmo",
-    "nemotron-nas", "openelm", "qwen", "rwkv6", "sarvam_mla",
+    "baichuan", "bailing_moe", "chatglm", "deepseek", "exaone", "grok-1", "hunyuan", "internlm", "internlm2", "mimo",
+    "minicpm", "molmo", "nemotron-nas", "openelm", "orion", "qwen", "rwkv6", "sarvam_mla",
 }  # fmt: skip
 
 

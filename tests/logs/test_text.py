@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kvcalc.errors import KvcalcError
-from kvcalc.logs.packed import pieces
 from kvcalc.logs.text import LONGEST_LINE, MOST_LINES, MarkedLine, Marks, marked_lines
+from kvcalc.sources.packed import pieces
 
 MARKS = Marks(("engine starts",), ("cache size:",), ("page of",))
 LINE = "INFO cache size: 12,345 tokens"

@@ -3,6 +3,8 @@
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kvcalc.perf.clock import Clock
 from kvcalc.perf.demand import NOTHING_FOUND, Work
@@ -87,3 +89,25 @@ def test_more_replicas_meet_targets() -> None:
     assert needed > 1
     assert serve(server, mix, rate=5 / needed, targets=targets).carried
     assert replicas(lambda rate: serve(server, mix, rate=rate, targets=Targets(tpot=0.010)), 5, 64) is None
+
+
+@given(
+    prompts=st.lists(st.tuples(st.floats(0.001, 10), st.floats(0.01, 1)), min_size=1, max_size=6),
+    waits=st.floats(0, 1),
+    wait=st.sampled_from([0.0, 1e-4, 0.1, 20.0]),
+    percentile=st.floats(1, 99.9),
+)
+def test_a_percentile_is_where_so_many_have_begun(
+    prompts: list[tuple[float, float]], waits: float, wait: float, percentile: float
+) -> None:
+    """The share whose prompt and exponential wait end by then, summed as it is defined, passes the percentile there."""
+    whole = sum(share for _, share in prompts)
+    shares = tuple((seconds, share / whole) for seconds, share in prompts)
+    found = QUEUE._replace(prompts=shares, waits=waits, wait=wait, before=0.0).ttft(percentile)
+
+    def begun(by: float) -> float:
+        waited = [(by - own, share) for own, share in shares if own <= by]
+        return sum(share * (1 - waits * math.exp(-left / wait) if wait else 1.0) for left, share in waited)
+
+    assert begun(found * (1 + 1e-6)) >= percentile / 100 - 1e-9
+    assert begun(found * (1 - 1e-6)) <= percentile / 100 + 1e-9

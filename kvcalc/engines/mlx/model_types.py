@@ -43,8 +43,8 @@ _LISTED = Family(own=True, windows="listed")
 _INDEXED = Family(own=True, packed=True, index_values=True)
 
 _WITHOUT = """
-    apertus cohere dbrx deepseek deepseek_v3 kimi_k2 dots1 ernie4_5 ernie4_5_moe exaone gemma glm glm4 glm4_moe
-    glm4_moe_lite gpt2 gpt_bigcode gpt_neox gptj granite granitemoe helium hunyuan_v1_dense internlm2 internlm3
+    apertus bailing_moe cohere dbrx deepseek deepseek_v3 kimi_k2 dots1 ernie4_5 ernie4_5_moe exaone gemma glm glm4
+    glm4_moe glm4_moe_lite gpt2 gpt_bigcode gpt_neox gptj granite granitemoe helium hunyuan_v1_dense internlm2 internlm3
     mimo minicpm minimax_m2 mistral4 mixtral nanochat nemotron olmo2 olmoe openelm phi3 phimoe qwen qwen2
     qwen2_moe qwen2_5_vl_text qwen2_vl_text qwen3 qwen3_moe qwen3_vl_text qwen3_vl_moe_text seed_oss smollm3
     solar_open starcoder2

@@ -14,7 +14,7 @@ from kvcalc.engines.placement import restaged
 from kvcalc.engines.question import Question
 from kvcalc.engines.sglang.cells import draft_layers, placed, state_bytes, token_bytes, windowed
 from kvcalc.engines.sglang.flags import FLAGS, integer, model_of, options_of
-from kvcalc.engines.sglang.memory import memory, utilization
+from kvcalc.engines.sglang.memory import memory, scheduler, utilization
 from kvcalc.engines.sglang.pool import Pool, pool_of
 from kvcalc.engines.sglang.start import replicates, start
 from kvcalc.engines.sglang.versions import VERSIONS
@@ -171,6 +171,7 @@ ENGINE = Engine(
     block="page_size",
     start=start,
     replicates=replicates,
+    scheduler=scheduler,
     least=least,
     run_flags={
         "max_num_seqs": "--max-running-requests",

@@ -12,8 +12,9 @@ from kvcalc.engines.forward import gib
 from kvcalc.engines.question import Question
 from kvcalc.engines.sglang.flags import integer
 from kvcalc.errors import KvcalcError
+from kvcalc.serving.rules import Limits
 
-__all__ = ["memory", "utilization"]
+__all__ = ["memory", "scheduler", "utilization"]
 
 # Below how many MiB: tokens of a chunk of prefill, largest batch whose decode is captured with tp below 4, and from 4.
 _CARDS: tuple[tuple[int | None, int, int, int], ...] = (
@@ -52,6 +53,14 @@ def utilization(question: Question, vram: int) -> Fraction:
     if total > 60 * 1024:
         reserved = max(reserved, 10 * 1024)
     return Fraction(max(round(1000 * (total - reserved) / total), 1), 1000)
+
+
+def scheduler(question: Question, vram: int) -> Limits:
+    """--max-running-requests, 2,048 and more by default (`pool.py`), and a chunk of prefill beside the sequences."""
+    chunk = next(row[1] for row in _CARDS if row[0] is None or vram / 2**20 < row[0])
+    given = integer(question.settings.get("chunked_prefill_size"))
+    running = integer(question.settings.get("max_running_requests")) or 2048
+    return Limits(running, (given or chunk) + running, chunked=given != -1)
 
 
 _BASELINE = "sglang kv_cache_configurator.py, _profile_available_bytes, and bootstrap.py; sizes by public logs"

@@ -15,7 +15,7 @@ from kvcalc.engines.base import Engine, Stored
 from kvcalc.engines.question import Question, no_rule
 from kvcalc.engines.stages import StageCaches, stage_caches
 from kvcalc.engines.tensorrt_llm.flags import FLAGS, model_of, options_of
-from kvcalc.engines.tensorrt_llm.memory import memory
+from kvcalc.engines.tensorrt_llm.memory import memory, scheduler
 from kvcalc.engines.tensorrt_llm.start import start
 from kvcalc.engines.tensorrt_llm.versions import VERSIONS, Version
 from kvcalc.errors import KvcalcError
@@ -182,6 +182,7 @@ ENGINE = Engine(
     memory=memory,
     of_free=True,
     limit="max_batch_size",
+    scheduler=scheduler,
     one_format=True,
     block="tokens_per_block",
     start=start,

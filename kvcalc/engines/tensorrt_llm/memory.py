@@ -6,14 +6,23 @@ from kvcalc.core.overheads import Estimate, Overhead, gain
 from kvcalc.core.units import format_bytes
 from kvcalc.engines.forward import gib, widest_layer
 from kvcalc.engines.question import Question
+from kvcalc.serving.rules import Limits
 
-__all__ = ["memory"]
+__all__ = ["memory", "scheduler"]
 
 _TOKENS, _BATCH = 8192, 2048  # --max_num_tokens and --max_batch_size of trtllm-serve by default
 _SOURCE = "tensorrt_llm/_torch/pyexecutor/_util.py, KvCacheCreator: a run before the cache is cut; sizes by public logs"
 # Tenths of a byte for each logit of the largest batch: the sampler's buffers. A log of the older runtime has 12 GiB of
 # decoder buffers for 2,048 sequences, which is 49 B for each of 128,256 logits.
 _LOGIT = (0, 80, 490)
+
+
+def scheduler(question: Question, memory: int) -> Limits:  # noqa: ARG001 - one signature for all engines
+    """GUARANTEED_NO_EVICT (`CapacitySchedulerPolicy` of llmapi/llm_args.py, the default): a request is admitted when
+    all that it may come to fits. Prompts are whole but where enable_chunked_prefill says otherwise.
+    """
+    given = question.settings.get("max_batch_size")
+    return Limits(given if isinstance(given, int) else _BATCH, _TOKENS, chunked=False, whole=True)
 
 
 def memory(question: Question, vram: int) -> tuple[Overhead, ...]:  # noqa: ARG001 - one signature for all engines

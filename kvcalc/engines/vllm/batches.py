@@ -5,8 +5,9 @@ from typing import NamedTuple
 from kvcalc.core.card import Card
 from kvcalc.engines.question import Question
 from kvcalc.engines.vllm.versions import Profile, Version
+from kvcalc.serving.rules import Limits
 
-__all__ = ["Batch", "batch_of", "batched_tokens"]
+__all__ = ["Batch", "batch_of", "batched_tokens", "scheduler"]
 
 _GIB = 2**30
 _H100 = 79 * _GIB  # where no card is known
@@ -29,6 +30,12 @@ def batch_of(question: Question, memory: int | None = None) -> Batch:
         whole = context <= 32768 if profile.first else settings.get("enable_chunked_prefill") is False
         tokens = min(max(tokens, context) if whole else tokens, sequences * context)
     return Batch(sequences if settings.get("max_num_seqs") else min(sequences, tokens), tokens)
+
+
+def scheduler(question: Question, memory: int) -> Limits:
+    """What a step takes. Prompts are computed in pieces unless --no-enable-chunked-prefill, V1's default."""
+    batch = batch_of(question, memory)
+    return Limits(batch.sequences, batch.tokens, chunked=question.settings.get("enable_chunked_prefill") is not False)
 
 
 def batched_tokens(question: Question) -> int:

@@ -9,6 +9,7 @@ from kvcalc.engines.allocation import Allocation, Capacity
 from kvcalc.engines.base import Engine
 from kvcalc.engines.question import Question
 from kvcalc.engines.vllm import kernels
+from kvcalc.engines.vllm.batches import scheduler
 from kvcalc.engines.vllm.charges import charges
 from kvcalc.engines.vllm.flags import FLAGS, model_of, options_of
 from kvcalc.engines.vllm.formats import PACKED
@@ -114,6 +115,7 @@ ENGINE = Engine(
     start=start,
     replicates=replicates,
     limit="max_num_seqs",
+    scheduler=scheduler,
     own_pool=own_pool,
     run_flags={
         name: f"--{name.replace('_', '-')}"

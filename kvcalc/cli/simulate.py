@@ -1,0 +1,259 @@
+"""The verb `simulate`: a trace of requests replayed on a deployment."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from kvcalc.cli import options as o
+from kvcalc.cli.completion import of_words
+from kvcalc.cli.output import output_of
+from kvcalc.cli.parameters import Words, option, verb
+from kvcalc.cli.plan import TargetWords, targets_of
+from kvcalc.cli.shell import emit, source_of
+from kvcalc.cli.values import cache_of, count_of, memory_of, run_of, split_of, words_of
+from kvcalc.core.units import parse_size, parse_tokens
+from kvcalc.errors import ExitCode, KvcalcError, shown
+
+if TYPE_CHECKING:
+    from kvcalc.queries.day import DayPlan
+    from kvcalc.queries.simulation import SimulateQuestion, Traffic
+    from kvcalc.traffic.arrivals import Arrivals
+    from kvcalc.views.report import Report
+    from kvcalc.views.types.simulate import SimulateDocument
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+_REQUESTS, _FLEET, _OPEN = "Requests", "Fleet", "Open loop"
+_Text = str | None
+_ROUTERS = ("round-robin", "least-loaded", "prefix")
+
+
+class RequestWords(Words):
+    """What arrives."""
+
+    time_unit: Annotated[_Text, option("--time-unit", metavar="s|ms", panel=_REQUESTS,
+        help="What the times of the file are counted in, where it leaves that open.")] = None  # fmt: skip
+    rate: Annotated[_Text, option("--rate", metavar="R", panel=_REQUESTS,
+        help="Requests a second that are made up; with --input and --output in place of a file.")] = None  # fmt: skip
+    input_: Annotated[_Text, option("--input", metavar="MEAN[/P95]", panel=_REQUESTS,
+        help="Tokens of a prompt.")] = None  # fmt: skip
+    output_: Annotated[_Text, option("--output", metavar="MEAN[/P95]", panel=_REQUESTS,
+        help="Tokens that are generated.")] = None  # fmt: skip
+    requests: Annotated[_Text, option("--requests", metavar="N", panel=_REQUESTS,
+        help="How many are made up. Default: 1,000.")] = None  # fmt: skip
+    seed: Annotated[_Text, option("--seed", metavar="N", panel=_REQUESTS,
+        help="Which of them. Default: 0.")] = None  # fmt: skip
+    burstiness: Annotated[_Text, option("--burstiness", metavar="CV", panel=_REQUESTS,
+        help="Variation of the gaps between arrivals: 1 is random, 0 all alike, above 1 bursts.")] = None  # fmt: skip
+    rate_scale: Annotated[_Text, option("--rate-scale", metavar="F", panel=_REQUESTS,
+        help="By how much faster all arrive.")] = None  # fmt: skip
+    spread_ties: Annotated[bool, typer.Option("--spread-ties", rich_help_panel=_REQUESTS,
+        help="Spread requests that arrive together up to the next ones.")] = False  # fmt: skip
+
+
+class FleetWords(Words):
+    """What serves it."""
+
+    engine: o.Engine = None
+    replicas: Annotated[_Text, option("--replicas", metavar="N|auto", panel=_FLEET,
+        help="Equal replicas; auto: the fewest that meet the targets. Default: 1.")] = None  # fmt: skip
+    router: Annotated[_Text, option("--router", metavar="|".join(_ROUTERS), panel=_FLEET,
+        complete=of_words(lambda: _ROUTERS), help="Who takes a request. Default: in turn.")] = None  # fmt: skip
+    prefix_cache: Annotated[bool, typer.Option("--prefix-cache", rich_help_panel=_FLEET,
+        help="Keep blocks of prompts for later ones; the trace says which are equal.")] = False  # fmt: skip
+    tier: Annotated[list[str] | None, option("--tier", metavar="NAME=SIZE@RATE", panel=_FLEET,
+        help="Memory behind a replica's pool: cpu=200GiB@50GB/s; again for the next.")] = None  # fmt: skip
+    day: Annotated[_Text, option("--day", metavar="FILE", panel=_FLEET,
+        help="Replicas over a day: columns hour and rate; one replica's highest rate is found.")] = None  # fmt: skip
+    start_time: Annotated[_Text, option("--start-time", metavar="TIME", panel=_FLEET,
+        help="Until a replica that starts is ready, with --day. Default: 0s.")] = None  # fmt: skip
+    capacity: Annotated[_Text, option("--capacity", metavar="TOKENS|SIZE,...", panel=_FLEET,
+        help="Hit rates of prefix caches of these sizes: 1m,3m or 100GiB.")] = None  # fmt: skip
+
+
+class OpenWords(Words):
+    """A fixed time a step."""
+
+    step: Annotated[_Text, option("--step", metavar="TIME", panel=_OPEN,
+        help="A fixed time a token, such as 30ms; with --unlimited.")] = None  # fmt: skip
+    unlimited: Annotated[bool, typer.Option("--unlimited", rich_help_panel=_OPEN,
+        help="No limit of memory: what the requests would hold.")] = False  # fmt: skip
+
+
+class SimulateWords(
+    RequestWords, FleetWords, TargetWords, OpenWords, o.CacheWords, o.BlockWords, o.RunWords, o.MemoryWords,
+    o.SplitWords, o.OutputWords, o.AssumeDenseWords,
+):  # fmt: skip
+    """What `simulate` takes."""
+
+
+@verb(
+    app,
+    "kvcalc simulate llama3.1-8b --gpu l4 --replicas 4 --rate 2 --input 1155/4083 --output 211/451",
+    "kvcalc simulate llama3.1-8b trace.csv --step 30ms --unlimited",
+)
+def simulate(
+    model: o.ModelArgument,
+    trace: Annotated[
+        str | None,
+        typer.Argument(metavar="[TRACE]", help="Requests: CSV, JSON lines or Parquet, packed or not; - for a pipe."),
+    ] = None,
+    *,
+    words: SimulateWords,
+) -> None:
+    """Requests, from a trace or made up, replayed on a deployment."""
+    how = output_of(words, terminal=sys.stdout.isatty())
+    from kvcalc.queries.simulate import answer
+    from kvcalc.views.simulate import csv_rows, headline, simulate_document
+
+    found = answer(_question(model, trace, words))
+
+    def document() -> "SimulateDocument":
+        return simulate_document(found)
+
+    def report() -> "Report":
+        from kvcalc.views.simulate_words import simulate_report
+
+        return simulate_report(found)
+
+    emit(how, document, report, headline=lambda: headline(found), rows=csv_rows, warnings=found.warnings)
+    raise typer.Exit(ExitCode.NO if found.met is False else ExitCode.OK)
+
+
+def _question(model: str, trace: str | None, words: SimulateWords) -> "SimulateQuestion":
+    from kvcalc.core.durations import parse_duration
+    from kvcalc.queries.options import EngineChoice
+    from kvcalc.queries.simulation import OpenLoop, SimulateQuestion
+    from kvcalc.queries.tiers import tiers_of
+
+    if (words.step is None) == words.unlimited:
+        missing = "--unlimited" if words.step is not None else "--step 30ms"
+        raise KvcalcError(f"{'--step' if words.step else '--unlimited'}: needs {missing} beside it", f"add {missing}")
+    block = count_of(words.block_size, "--block-size", None)
+    looped = None if words.step is None else OpenLoop(parse_duration(words.step, "--step"), block or 1)
+    source = source_of(model, words)
+    memory = memory_of(words)
+    if memory.vram is not None or memory.kv_memory is not None:
+        option_name = "--vram" if memory.vram is not None else "--kv-memory"
+        raise KvcalcError(f"{option_name}: says nothing of how fast a step goes", "--gpu NAME does")
+    return SimulateQuestion(
+        source=source,
+        traffic=_traffic(trace, words),
+        open=looped,
+        form=cache_of(words),
+        split=split_of(words),
+        memory=memory,
+        engine=EngineChoice(words.engine, None, None if looped else block, run_of(words)),
+        replicas=_replicas(words.replicas),
+        router=_router(words.router),
+        prefix_cache=words.prefix_cache,
+        tiers=tiers_of(words.tier or (), "--tier"),
+        day=_day(trace, words),
+        capacities=_capacities(words),
+        targets=targets_of(words),
+    )
+
+
+def _traffic(trace: str | None, words: SimulateWords) -> "Traffic":
+    from kvcalc.perf.workload import Length
+    from kvcalc.queries.simulation import MadeUp, Traffic
+
+    unit = None if words.time_unit is None else words.time_unit.strip().lower()
+    if unit not in (None, "s", "ms", "us", "ns"):
+        raise KvcalcError(f"--time-unit: expected s or ms, got {shown(unit)}")
+    made = None
+    if words.input_ is not None or words.output_ is not None:
+        if (
+            words.input_ is None
+            or words.output_ is None
+            or (words.rate is None and trace is None and words.day is None)
+        ):
+            raise KvcalcError("--input: requests are made up of --rate, --input and --output together")
+        made = MadeUp(
+            Length.parse(words.input_, "--input"),
+            Length.parse(words.output_, "--output"),
+            count_of(words.requests, "--requests", 1000, 10_000_000),
+            0 if words.seed in (None, "0") else count_of(words.seed, "--seed", 0),
+        )
+    elif trace is None and words.rate is not None:
+        raise KvcalcError("--rate: needs the lengths of requests", "add --input and --output, or a TRACE")
+    if made is not None and words.day is not None and words.rate is not None:
+        raise KvcalcError("--rate: contradicts --day, which has the rates", "leave it out")
+    scale = 1.0 if words.rate_scale is None else _positive(words.rate_scale, "--rate-scale")
+    return Traffic(
+        trace,
+        unit,
+        made,
+        _arrivals(words, "1" if made is not None and words.day is not None else words.rate),
+        scale,
+        words.spread_ties,
+    )
+
+
+def _arrivals(words: RequestWords, stated: str | None) -> "Arrivals | None":
+    from kvcalc.traffic.arrivals import Arrivals
+
+    if stated is None:
+        if words.burstiness is not None:
+            raise KvcalcError("--burstiness: has no effect without --rate", "add --rate R")
+        return None
+    rate = _positive(stated, "--rate")
+    if words.burstiness is None:
+        return Arrivals(rate)
+    if words.burstiness.strip() in ("0", "0.0"):
+        return Arrivals(rate, "constant")
+    variation = _positive(words.burstiness, "--burstiness")
+    return Arrivals(rate) if variation == 1 else Arrivals(rate, "gamma", variation)
+
+
+def _positive(text: str, what: str) -> float:
+    """A number above zero in plain digits."""
+    whole, _, decimals = text.strip().partition(".")
+    digits = whole + decimals
+    if digits.isascii() and digits.isdigit() and len(digits) <= 12 and int(digits):
+        return float(f"{whole or 0}.{decimals or 0}")
+    raise KvcalcError(f"{what}: expected a number above zero, such as 2 or 0.5, got {shown(text)}")
+
+
+def _day(trace: str | None, words: SimulateWords) -> "DayPlan | None":
+    from kvcalc.core.durations import parse_duration
+    from kvcalc.queries.day import DayPlan
+
+    if words.day is None:
+        if words.start_time is not None:
+            raise KvcalcError("--start-time: has no effect without --day", "add --day FILE")
+        return None
+    if words.day == trace == "-":
+        raise KvcalcError("--day: standard input holds one file, and - stands for it twice")
+    return DayPlan(words.day, 0.0 if words.start_time is None else parse_duration(words.start_time, "--start-time"))
+
+
+def _replicas(text: str | None) -> int | Literal["auto"]:
+    if (text or "").strip().lower() == "auto":
+        return "auto"
+    return count_of(text, "--replicas", 1, 4096)
+
+
+def _router(text: str | None) -> Literal["round-robin", "least-loaded", "prefix"]:
+    match (text or "round-robin").strip().lower():
+        case "round-robin" | "least-loaded" | "prefix" as router:
+            return router
+        case _:
+            raise KvcalcError(f"--router: expected one of {', '.join(_ROUTERS)}, got {shown(text)}")
+
+
+def _capacities(words: FleetWords) -> "tuple[int | str, ...]":
+    """Tokens, or sizes of memory as they were typed."""
+    if words.capacity is None:
+        return ()
+    found: list[int | str] = []
+    for word in words_of(words.capacity):
+        if word.endswith(("b", "i")):
+            parse_size(word, "--capacity")
+            found.append(word)
+        else:
+            found.append(parse_tokens(word, "--capacity"))
+    return tuple(found)

@@ -1,0 +1,232 @@
+"""A trace on a deployment: the question of the verb `simulate`, and the replay that answers it."""
+
+from math import ceil, isnan
+
+from kvcalc.core.model import Attention, Model
+from kvcalc.core.request import Request
+from kvcalc.core.sizing import measure
+from kvcalc.core.units import many, parse_size
+from kvcalc.errors import KvcalcError
+from kvcalc.perf.latency import Targets
+from kvcalc.queries.day import DayPlan, highest
+from kvcalc.queries.options import Workload, request_for
+from kvcalc.queries.requests import requests_of
+from kvcalc.queries.simulation import Attainment, OpenLoop, SimulateAnswer, SimulateQuestion
+from kvcalc.queries.source import load_model
+from kvcalc.queries.tiers import found_in, levels_of, worth
+from kvcalc.serving.day import Day, staffed
+from kvcalc.serving.fleet import Served, serve
+from kvcalc.serving.rules import Scheduler
+from kvcalc.serving.steps import StepClock
+from kvcalc.traffic.occupancy import occupancy
+from kvcalc.traffic.reuse import Reuse, reuse
+from kvcalc.traffic.trace import Trace
+
+__all__ = ["SimulateQuestion", "answer"]
+
+_MOST_REPLICAS = 1024
+
+
+def answer(question: SimulateQuestion) -> SimulateAnswer:
+    """Replay the requests. Raises KvcalcError."""
+    model = load_model(question.source)
+    found = requests_of(question.traffic)
+    trace, warnings = found.trace, [*found.warnings, *_above_limit(model, found.trace)]
+    if question.prefix_cache and trace.prefixes is None:
+        raise KvcalcError("--prefix-cache: the requests have no prefixes", "a trace with hash_ids has them")
+    if question.open is not None or (question.memory.gpu is None and question.capacities):
+        _refuse_deployment(question)
+    if question.tiers and not question.prefix_cache:
+        raise KvcalcError("--tier: has no effect without --prefix-cache", "add --prefix-cache")
+    size = measure(_request(question, model, ceil(sum(trace.prompts) / len(trace))))
+    curve = _curve(question, trace, size.bytes_per_token)
+    found_so_far = SimulateAnswer(
+        question, model, trace, found.dropped, curve, size.bytes_per_token, warnings=tuple(warnings)
+    )
+    if question.open is not None:
+        return _open(found_so_far, question.open)
+    if question.memory.gpu is None and curve:
+        return found_so_far
+    from kvcalc.queries.deployment import deployment_of
+
+    going = deployment_of(question, model, trace)
+    levels = levels_of(question.tiers, model, trace, size.bytes_per_token)
+    scheduler, day = going.scheduler._replace(tiers=levels), None
+    if question.day is None:
+        replicas, served = _served(question, trace, scheduler, going.clock)
+    else:
+        day, trace, served = _day(question, question.day, trace, scheduler, going.clock)
+        replicas = day.peak
+    warnings += going.warnings
+    if levels:
+        warnings += worth(served, serve(trace, 1 if day else replicas, question.router, going.scheduler, going.clock))
+    if served.refused:
+        warnings.append(f"{many(served.refused, 'request')} can never be held: longer than the pool of a replica")
+    return found_so_far._replace(
+        trace=trace,
+        day=day,
+        served=served,
+        size=going.size,
+        scheduler=going.scheduler,
+        replicas=replicas,
+        tiers=found_in(question.tiers, levels, trace, served),
+        attainment=None if question.targets is None else _attained(question.targets, trace, served, going.clock),
+        peak_bytes=round(served.tokens.peak * going.bytes_per_token),
+        binding=_binding(served, going.scheduler),
+        warnings=tuple(warnings),
+    )
+
+
+def _refuse_deployment(question: SimulateQuestion) -> None:
+    """What says how a replica runs is not passed over where none runs."""
+    said: dict[str, object] = {
+        **question.memory._asdict(),
+        **question.split._asdict(),
+        "engine": question.engine.name,
+        **question.engine.run.stated,
+        "replicas": None if question.replicas == 1 else question.replicas,
+        "router": None if question.router == "round-robin" else question.router,
+        "prefix_cache": question.prefix_cache if question.open is not None else None,
+        "tier": question.tiers,
+        "day": question.day,
+        "percentile": question.targets,
+    }
+    targets = question.targets
+    if targets is not None:
+        said |= {"ttft": targets.ttft, "tpot": targets.tpot, "e2e": targets.e2e}
+    for name in ("ttft", "tpot", "e2e", *said):
+        if said.get(name):
+            why = "no limit of memory is asked for" if question.open is not None else "no --gpu is named"
+            raise KvcalcError(f"--{name.replace('_', '-')}: says how a replica runs, and {why}", "leave it out")
+
+
+def _open(answer: SimulateAnswer, loop: OpenLoop) -> SimulateAnswer:
+    """What the requests would hold without a limit, in tokens and in the model's own bytes."""
+    question, model = answer.question, answer.model
+    request = _request(question, model, 1)
+
+    def held(tokens: int) -> int:
+        return measure(request._replace(context=max(tokens, 1))).bytes_per_sequence
+
+    spans = [cache.span for cache in model.distinct_caches if isinstance(cache, Attention) and cache.span]
+    found = occupancy(answer.trace, loop.step, loop.block, held, spans)
+    return answer._replace(open=found, peak_bytes=round(found.bytes.peak))
+
+
+def _request(question: SimulateQuestion, model: Model, tokens: int) -> Request:
+    return request_for(model, Workload(context=max(tokens, 1), batch=1), question.form, question.split)
+
+
+def _above_limit(model: Model, trace: Trace) -> list[str]:
+    limit = model.max_context
+    if limit is None:
+        return []
+    above = sum(p + g > limit for p, g in zip(trace.prompts, trace.outputs, strict=True))
+    share = 100 * above / len(trace)
+    return (
+        [f"{above:,} requests ({share:.1f} %) are longer than the model's limit of {limit:,} tokens"] if above else []
+    )
+
+
+def _curve(question: SimulateQuestion, trace: Trace, bytes_per_token: int) -> tuple[Reuse, ...]:
+    """Hit rates at the capacities that are asked for, and without end."""
+    if not question.capacities and not (question.prefix_cache and trace.prefixes is not None):
+        return ()
+    if trace.prefixes is None:
+        raise KvcalcError("--capacity: the requests have no prefixes", "a trace with hash_ids has them")
+    each = trace.prefixes.tokens
+    tokens = [
+        capacity if isinstance(capacity, int) else parse_size(capacity, "--capacity") // bytes_per_token
+        for capacity in question.capacities
+    ]
+    return (*(reuse(trace, capacity // each) for capacity in tokens), reuse(trace, None))
+
+
+def _served(question: SimulateQuestion, trace: Trace, scheduler: Scheduler, clock: StepClock) -> tuple[int, Served]:
+    """The replay, on so many replicas, or on the fewest that meet the targets."""
+    router = question.router
+    if router == "prefix" and trace.prefixes is None:
+        raise KvcalcError("--router: prefix needs requests with prefixes", "a trace with hash_ids has them")
+    if question.replicas != "auto":
+        return question.replicas, serve(trace, question.replicas, router, scheduler, clock)
+    targets = question.targets
+    if targets is None:
+        raise KvcalcError("--replicas: auto needs a target", "add --ttft, --tpot or --e2e")
+
+    def met(served: Served) -> bool:
+        return not served.overloaded and not _attained(targets, trace, served, clock).missed(targets.percentile)
+
+    low, high = 0, 1
+    while not met(served := serve(trace, high, router, scheduler, clock)):
+        low, high = high, 2 * high
+        if high > _MOST_REPLICAS:
+            raise KvcalcError(
+                f"--replicas: no {_MOST_REPLICAS:,} replicas meet the targets", "a faster card, or slower targets"
+            )
+    best = high, served
+    while high - low > 1:
+        middle = (low + high) // 2
+        served = serve(trace, middle, router, scheduler, clock)
+        if met(served):
+            high, best = middle, (middle, served)
+        else:
+            low = middle
+    return best
+
+
+def _day(
+    question: SimulateQuestion, plan: DayPlan, trace: Trace, scheduler: Scheduler, clock: StepClock
+) -> tuple[Day, Trace, Served]:
+    """The replicas of a day, and one of them at the highest rate that it carries within the targets."""
+    if question.replicas != 1 or question.router != "round-robin":
+        name = "--replicas" if question.replicas != 1 else "--router"
+        raise KvcalcError(f"{name}: contradicts --day, which finds the replicas of each hour", "leave it out")
+    from kvcalc.sources.traces.day import read_day
+
+    parts = read_day(plan.path)
+
+    def met(asked: Trace, served: Served) -> bool:
+        return not served.overloaded and not (
+            question.targets and _attained(question.targets, asked, served, clock).missed(question.targets.percentile)
+        )
+
+    found = highest(trace, lambda asked: serve(asked, 1, "round-robin", scheduler, clock), met)
+    return staffed(parts, found.rate, plan.start_seconds), found.trace, found.served
+
+
+def _attained(targets: Targets, trace: Trace, served: Served, clock: StepClock) -> Attainment:
+    """The share of all requests that meet each target. One that is never done meets none."""
+    good = dict.fromkeys(("ttft", "tpot", "e2e", "all"), 0)
+    times, front = served.times, clock.front_end
+    for i, arrival in enumerate(trace.arrivals):
+        if isnan(times.done[i]):
+            continue
+        tokens = trace.outputs[i] - 1
+        met = {
+            "ttft": targets.ttft is None or times.first[i] - arrival + front <= targets.ttft,
+            "tpot": targets.tpot is None or not tokens or (times.done[i] - times.first[i]) / tokens <= targets.tpot,
+            "e2e": targets.e2e is None or times.done[i] - arrival + front <= targets.e2e,
+        }
+        for name, each in met.items():
+            good[name] += each
+        good["all"] += all(met.values())
+    count = len(trace)
+    return Attainment(
+        None if targets.ttft is None else good["ttft"] / count,
+        None if targets.tpot is None else good["tpot"] / count,
+        None if targets.e2e is None else good["e2e"] / count,
+        good["all"] / count,
+        good["all"] / served.seconds if served.seconds else 0.0,
+    )
+
+
+_FULL = 0.97  # of a pool or of the slots for a twentieth of the time
+
+
+def _binding(served: Served, scheduler: Scheduler) -> str | None:
+    """What keeps requests waiting: the pool, the slots of a step, or the time; None where few wait."""
+    if not served.overloaded and served.queue.p95 < 1 and not served.preemptions:
+        return None
+    if served.preemptions or served.tokens.p95 >= _FULL * scheduler.block * scheduler.blocks:
+        return "kv"
+    return "engine" if served.sequences.p95 >= _FULL * scheduler.limits.sequences else "compute"

@@ -1,0 +1,282 @@
+"""One replica at work: requests wait, are admitted, decode together, and leave.
+
+Time goes from event to event: between two of them all sequences have as many more tokens, which are counted at once.
+After vLLM's scheduler (`v1/core/sched/scheduler.py` of 0.33): sequences first, then prompts while slots, blocks and the
+tokens of a step allow; where a block is missing, the request that was admitted last is taken off, gives back all of its
+blocks, and waits at the head of the queue for its prompt and what it has generated to be computed again.
+"""
+
+from array import array
+from collections import deque
+from heapq import heappop, heappush
+from math import ceil
+
+from kvcalc.serving.pool import Pool
+from kvcalc.serving.rules import Scheduler
+from kvcalc.serving.steps import StepClock
+from kvcalc.serving.tiers import Tiers
+from kvcalc.traffic.levels import Gauge
+from kvcalc.traffic.trace import Trace
+
+__all__ = ["Gauges", "Replica", "Times"]
+
+_NEVER = float("inf")
+
+
+class Times:
+    """When each request was begun, had its first token, and was done, in seconds; how often it was taken off; and how
+    many tokens of its prompt were found. NaN: never.
+    """
+
+    def __init__(self, count: int) -> None:
+        nothing = array("d", [float("nan")]) * count
+        self.begun, self.first, self.done = nothing[:], nothing[:], nothing[:]
+        self.taken_off = array("i", [0]) * count
+        self.found = array("q", [0]) * count
+
+
+class Gauges:
+    """Tokens in the pool of a replica and sequences in its batch, over all replicas."""
+
+    def __init__(self) -> None:
+        self.tokens, self.sequences = Gauge(), Gauge()
+
+
+class _Active:
+    """A request in the batch. `ids` and `own` are its blocks, `until` the step of its last token."""
+
+    __slots__ = ("attending", "begun", "ids", "index", "own", "phase", "prompt", "until")
+
+    def __init__(self, index: int, prompt: int, ids: tuple[int, ...], own: int) -> None:
+        self.index, self.prompt, self.ids, self.own = index, prompt, ids, own
+        self.begun = self.until = self.phase = -1
+        self.attending = 0.0
+
+
+class Replica:
+    """The state of one replica, advanced from arrival to arrival."""
+
+    def __init__(self, trace: Trace, rules: Scheduler, clock: StepClock, times: Times, gauges: Gauges) -> None:
+        self._trace, self._rules, self._clock, self._times, self._gauges = trace, rules, clock, times, gauges
+        prefixes = trace.prefixes if rules.caching else None
+        self._blocks = None if prefixes is None else prefixes.blocks
+        self._unit = 0 if prefixes is None else prefixes.tokens
+        self.pool = Pool(rules.blocks, max(1, ceil(self._unit / rules.block)))
+        self.now = 0.0
+        self.waiting: deque[tuple[int, int]] = deque()  # requests, each with the tokens that it has generated
+        self._active: list[_Active] = []  # in the order of admission
+        self._ends: list[tuple[int, int, _Active]] = []
+        self._prefilling: deque[tuple[_Active, int, int]] = (
+            deque()
+        )  # with tokens that are computed and generated before
+        self._phases = [0] * rules.block
+        self._step, self._count, self._attending, self._serial = 0, 0, 0.0, 0
+        self.tokens = 0  # of all requests that are active
+        self.refused = 0
+        self.tiers = Tiers(rules.tiers)
+        self._loading = 0.0  # seconds that the next step waits for blocks of tiers
+        self._short = False  # a request was taken off, so that this step admits none
+
+    @property
+    def load(self) -> int:
+        """Requests that are here."""
+        return self._count + len(self._prefilling) + len(self.waiting)
+
+    def push(self, index: int) -> None:
+        """A request arrives."""
+        if not self.load:
+            self.now = max(self.now, self._trace.arrivals[index])
+        self.waiting.append((index, 0))
+
+    def advance(self, until: float = _NEVER) -> None:
+        """Work until the clock has passed a time, or nothing is left to do."""
+        while self.now < until and (self._count or self._prefilling or self.waiting):
+            if not self._room_for(1):  # sequences come before prompts
+                continue
+            if not self._short or not self._active:
+                self._admit()
+            if self._prefilling:
+                self._mixed()
+            elif self._count:
+                self._decode(until)
+            else:  # what is at the head fits into no pool
+                self.waiting.popleft()
+                self.refused += 1
+
+    def _admit(self) -> None:
+        """Requests from the head of the queue, as long as slots, blocks and tokens of this step last."""
+        rules, pool = self._rules, self.pool
+        budget = rules.limits.tokens - self._count - sum(one.prompt - done for one, done, _ in self._prefilling)
+        free = rules.blocks - (0 if rules.limits.whole else self._phases[(self._step + 1) % rules.block])
+        while self.waiting and budget > 0 and self._count + len(self._prefilling) < rules.limits.sequences:
+            index, generated = self.waiting[0]
+            prompt = self._trace.prompts[index] + generated
+            ids = self._ids(index)
+            length = prompt + self._trace.outputs[index] - generated - 1 if rules.limits.whole else prompt
+            own = -(-(length - self._unit * len(ids)) // rules.block)
+            if pool.used + pool.missing(ids, own) > free:
+                break
+            self.waiting.popleft()
+            found = self._found(ids, prompt)
+            pool.take(ids, own)
+            one = _Active(index, prompt, ids, own)
+            self._active.append(one)
+            self._prefilling.append((one, found, generated))
+            if self._times.begun[index] != self._times.begun[index]:  # NaN: the first time
+                self._times.begun[index], self._times.found[index] = self.now, found
+            self.tokens += found
+            budget -= prompt - found
+
+    def _found(self, ids: tuple[int, ...], prompt: int) -> int:
+        """Tokens of a prompt that are not computed: in the pool, or loaded where that is quicker; never the last."""
+        most, run = (prompt - 1) // self._rules.block * self._rules.block, self.pool.leading(ids)
+        found = min(self._unit * run, most)
+        if not self._rules.tiers or not ids:
+            return found
+        slower = 0
+        for depth in range(len(self._rules.tiers), 0, -1):  # as far down as loads are quicker
+            more = self.tiers.after(ids[run:], depth)
+            count = sum(more.blocks)
+            both = min(self._unit * (run + count), most)
+            slower = max(slower, count)
+            if both > found and more.seconds < self._clock.computing(both, found):
+                self.tiers.load(more)
+                self._loading, found, slower = self._loading + more.seconds, both, slower - count
+                break
+        self.tiers.slower += slower
+        self.tiers.touch(ids)
+        return found
+
+    def _ids(self, index: int) -> tuple[int, ...]:
+        """The whole blocks of a prompt."""
+        return () if self._blocks is None else self._blocks[index][: self._trace.prompts[index] // self._unit]
+
+    def _mixed(self) -> None:
+        """One step with pieces of prompts in it."""
+        budget, taken, seconds = self._rules.limits.tokens - self._count, 0, self._attending
+        seconds, self._loading = seconds + self._loading, 0.0
+        ready = []
+        while self._prefilling and budget > 0:
+            one, done, generated = self._prefilling[0]
+            piece = min(one.prompt - done, budget)
+            if not self._rules.limits.chunked and piece < one.prompt - done and taken:
+                break
+            seconds += self._clock.prompt(done + piece, done)
+            taken, budget, done = taken + piece, budget - piece, done + piece
+            if done < one.prompt:
+                self._prefilling[0] = one, done, generated
+            else:
+                self._prefilling.popleft()
+                ready.append((one, generated))
+        self._pass(1, self._clock.passing(self._count + taken) + seconds, taken)
+        for one, generated in ready:
+            self._begin(one, generated)
+        self._finish()
+
+    def _begin(self, one: _Active, generated: int) -> None:
+        """A prompt is computed, and its next token is there."""
+        times, index = self._times, one.index
+        if not generated:
+            times.first[index] = self.now
+        left = self._trace.outputs[index] - generated - 1
+        if left <= 0:
+            self._leave(one, cached=one.prompt)
+            times.done[index] = self.now
+            return
+        one.begun, one.until = self._step, self._step + left
+        one.phase = (self._step + 1 - one.prompt) % self._rules.block
+        one.attending = self._clock.attending(one.prompt, left)
+        self._phases[one.phase] += 1
+        self._count += 1
+        self._attending += one.attending
+        self._serial += 1
+        heappush(self._ends, (one.until, self._serial, one))
+
+    def _decode(self, until: float) -> None:
+        """Steps of sequences alone: to the first that ends, to the next arrival, or as far as blocks last."""
+        step = self._clock.passing(self._count) + self._attending
+        steps = self._ends[0][0] - self._step
+        if until < _NEVER and not self.waiting:
+            steps = min(steps, max(1, ceil((until - self.now) / step)))
+        steps = self._room_for(steps)
+        self._pass(steps, steps * step, 0)
+        self._finish()
+
+    def _room_for(self, steps: int) -> int:
+        """As many of these steps as blocks last; for none, the request that was admitted last is taken off."""
+        if self._rules.limits.whole or not self._count:
+            return steps
+        room, block = self._rules.blocks - self.pool.used, self._rules.block
+        possible = room // self._count * block  # each takes one block in so many steps
+        room -= room // self._count * self._count
+        while possible < steps:
+            room -= self._phases[(self._step + possible + 1) % block]
+            if room < 0:
+                break
+            possible += 1
+        steps = min(steps, possible)
+        if not steps:
+            self._take_off()
+        return steps
+
+    def _pass(self, steps: int, seconds: float, taken: int) -> None:
+        """Time goes on: each sequence has as many tokens more, and so many tokens of prompts are there."""
+        block = self._rules.block
+        if self._count and not self._rules.limits.whole:
+            full, rest = divmod(steps, block)
+            crossed = full * self._count + sum(self._phases[(self._step + 1 + i) % block] for i in range(rest))
+            if crossed:
+                self.pool.grow(crossed)
+        self._step += steps
+        held = self.tokens - self._unit * self.pool.shared
+        more = steps * self._count + taken
+        self.tokens += more
+        self._gauges.tokens.add(held, held + more, seconds)
+        crowd = self._count + len(self._prefilling)
+        self._gauges.sequences.add(crowd, crowd, seconds)
+        self.now += seconds
+        self._short = False
+
+    def _finish(self) -> None:
+        """Those whose last token is there leave."""
+        ends = self._ends
+        while ends and ends[0][0] <= self._step:
+            one = heappop(ends)[2]
+            if one.until != self._step:  # was taken off in between
+                continue
+            self._drop(one)
+            self._leave(one, cached=one.prompt + one.until - one.begun)
+            self._times.done[one.index] = self.now
+
+    def _drop(self, one: _Active) -> None:
+        self._phases[one.phase] -= 1
+        self._count -= 1
+        self._attending = self._attending - one.attending if self._count else 0.0
+
+    def _leave(self, one: _Active, cached: int) -> None:
+        """Give back the blocks of a request, of which so many tokens are cached."""
+        self._active.remove(one)
+        own = one.own
+        if not self._rules.limits.whole:
+            own = -(-(cached - self._unit * len(one.ids)) // self._rules.block)
+        self.pool.give_back(one.ids, own, keep=self._rules.caching)
+        self.tokens -= cached
+
+    def _take_off(self) -> None:
+        """The request that was admitted last waits again, first of all, with what it has generated as its prompt."""
+        one = self._active[-1]
+        if one.until < 0:  # its prompt is not computed yet
+            entry = next(each for each in self._prefilling if each[0] is one)
+            self._prefilling.remove(entry)
+            self._active.remove(one)
+            self.pool.give_back(one.ids, one.own, keep=self._rules.caching)
+            self.tokens -= entry[1]
+            self.waiting.appendleft((one.index, entry[2]))
+        else:
+            cached = one.prompt + self._step - one.begun
+            self._drop(one)
+            self._leave(one, cached=cached)
+            one.until = -2
+            self.waiting.appendleft((one.index, cached + 1 - self._trace.prompts[one.index]))
+        self._times.taken_off[one.index] += 1
+        self._short = True
