@@ -7,18 +7,21 @@ import typer
 
 from kvcalc.cli import options as o
 from kvcalc.cli.completion import of_words
+from kvcalc.cli.lists import ChartWords
 from kvcalc.cli.output import output_of
 from kvcalc.cli.parameters import Words, option, verb
 from kvcalc.cli.plan import TargetWords, targets_of
-from kvcalc.cli.shell import emit, source_of
+from kvcalc.cli.rows import draw
+from kvcalc.cli.shell import check_targets, emit, save, source_of
 from kvcalc.cli.values import cache_of, count_of, memory_of, run_of, split_of, words_of
 from kvcalc.core.units import parse_size, parse_tokens
 from kvcalc.errors import ExitCode, KvcalcError, shown
 
 if TYPE_CHECKING:
     from kvcalc.queries.day import DayPlan
-    from kvcalc.queries.simulation import SimulateQuestion, Traffic
+    from kvcalc.queries.simulation import SimulateAnswer, SimulateQuestion, Traffic
     from kvcalc.traffic.arrivals import Arrivals
+    from kvcalc.views.chart import Chart
     from kvcalc.views.report import Report
     from kvcalc.views.types.simulate import SimulateDocument
 
@@ -85,9 +88,12 @@ class OpenWords(Words):
 
 class SimulateWords(
     RequestWords, FleetWords, TargetWords, OpenWords, o.CacheWords, o.BlockWords, o.RunWords, o.MemoryWords,
-    o.SplitWords, o.OutputWords, o.AssumeDenseWords,
+    o.SplitWords, ChartWords, o.OutputWords, o.AssumeDenseWords,
 ):  # fmt: skip
     """What `simulate` takes."""
+
+    csv_requests: Annotated[_Text, option("--csv-requests", metavar="FILE", panel="Output",
+        help="Write a row for each request into a file, too.")] = None  # fmt: skip
 
 
 @verb(
@@ -106,6 +112,8 @@ def simulate(
 ) -> None:
     """Requests, from a trace or made up, replayed on a deployment."""
     how = output_of(words, terminal=sys.stdout.isatty())
+    files = {"--svg": words.svg, "--html": words.html, "--csv-requests": words.csv_requests}
+    check_targets(files, [model, trace, words.gpu_file, words.day])
     from kvcalc.queries.simulate import answer
     from kvcalc.views.simulate import csv_rows, headline, simulate_document
 
@@ -119,8 +127,24 @@ def simulate(
 
         return simulate_report(found)
 
+    def charts(option: str) -> "list[Chart]":
+        from kvcalc.views.simulate_charts import simulate_charts
+
+        return simulate_charts(found, option)
+
+    draw(words.svg, words.html, charts, report, how)
+    if words.csv_requests is not None:
+        _write_requests(words.csv_requests, found)
     emit(how, document, report, headline=lambda: headline(found), rows=csv_rows, warnings=found.warnings)
     raise typer.Exit(ExitCode.NO if found.met is False else ExitCode.OK)
+
+
+def _write_requests(path: str, found: "SimulateAnswer") -> None:
+    from kvcalc.views.simulate_charts import request_rows
+
+    if found.served is None:
+        raise KvcalcError("--csv-requests: no request is served without a deployment", "add --gpu NAME")
+    save(path, "".join(",".join(map(str, row)) + "\n" for row in request_rows(found)), "--csv-requests")
 
 
 def _question(model: str, trace: str | None, words: SimulateWords) -> "SimulateQuestion":

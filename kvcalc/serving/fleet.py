@@ -32,6 +32,7 @@ class Spread(NamedTuple):
 
 class Served(NamedTuple):
     """What a fleet did with a trace. `times` has each request, and `tokens` are those of one replica's pool.
+    `front_end` are the seconds before and behind the scheduler, which the first token's time has.
 
     `loaded` are the trace's blocks that came from each tier, `slower` those that a tier had but that are computed again
     since that is quicker, and `loading_seconds` those that steps of all replicas waited for tiers.
@@ -51,6 +52,7 @@ class Served(NamedTuple):
     output_tokens: int
     found_tokens: int
     overloaded: bool
+    front_end: float = 0.0
     loaded: tuple[int, ...] = ()
     slower: int = 0
     loading_seconds: float = 0.0
@@ -126,6 +128,7 @@ def _summed(
         output_tokens=sum(outputs[i] for i in done),
         found_tokens=sum(times.found),
         overloaded=overloaded,
+        front_end=front,
         loaded=tuple(map(sum, zip(*(one.tiers.loaded for one in fleet), strict=True))),
         slower=sum(one.tiers.slower for one in fleet),
         loading_seconds=sum(one.tiers.seconds for one in fleet),

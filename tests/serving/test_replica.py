@@ -1,19 +1,24 @@
 """The closed loop, which goes from event to event, against a scheduler that counts every token of every step."""
 
+import csv
 from array import array
 from collections import deque
 from math import isnan
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvcalc.cli.main import run
 from kvcalc.serving.fleet import serve
 from kvcalc.serving.pool import Pool
 from kvcalc.serving.replica import Gauges, Replica, Times
 from kvcalc.serving.rules import Limits, Scheduler
 from kvcalc.traffic.trace import Prefixes, Trace
+
+TRACE = Path(__file__).parents[1] / "traces" / "morning.csv"
 
 
 class Plain:
@@ -235,3 +240,35 @@ def test_what_two_requests_share_is_held_once() -> None:
     assert found.tokens.peak == 12 + 8 + 7
     without = serve(asked, 1, "round-robin", Scheduler(Limits(8, 64), 4, 100), PLAIN)
     assert without.tokens.peak == 12 + 12 + 8 + 7
+
+
+def test_rows_and_curves_are_the_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each row's times are the request's, in the file and in the summary; a curve ends at the slowest."""
+    out = tmp_path / "requests.csv"
+    words = ["simulate", "llama3.1-8b", str(TRACE), "--gpu", "h100", "--csv-requests", str(out), "--svg"]
+    assert run([*words, str(tmp_path / "times.svg"), "--get", "ttft_seconds.mean"]) == 0
+    mean = float(capsys.readouterr().out)
+    rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
+    assert len(rows) == 240
+    assert sum(float(row["ttft_seconds"]) for row in rows) / 240 == pytest.approx(mean, abs=1e-5)
+    for row in rows:
+        steps = int(row["output_tokens"]) - 1
+        whole = float(row["ttft_seconds"]) + steps * float(row["tpot_seconds"] or 0)
+        assert float(row["e2e_seconds"]) == pytest.approx(whole, abs=1e-6 * (steps + 2))
+    assert (tmp_path / "times.svg").read_text(encoding="utf-8").count("<svg") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--step", "30ms", "--unlimited", "--csv-requests", "x.csv"], "--csv-requests: no request is served"),
+        (["--step", "30ms", "--unlimited", "--svg", "x.svg"], "--svg: nothing here is a curve"),
+        (["--gpu", "h100", "--csv-requests", str(TRACE)], "is read, and would be written over"),
+        (["--gpu", "h100", "--csv-requests", "x", "--svg", "x"], "both name the same file"),
+    ],
+)
+def test_files_that_cannot_be(words: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, and nothing is written."""
+    assert run(["simulate", "llama3.1-8b", str(TRACE), *words]) == 2
+    assert expected in capsys.readouterr().err
+    assert not Path("x.csv").exists()
