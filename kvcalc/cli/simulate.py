@@ -158,6 +158,9 @@ def _question(model: str, trace: str | None, words: SimulateWords) -> "SimulateQ
         raise KvcalcError(f"{'--step' if words.step else '--unlimited'}: needs {missing} beside it", f"add {missing}")
     block = count_of(words.block_size, "--block-size", None)
     looped = None if words.step is None else OpenLoop(parse_duration(words.step, "--step"), block or 1)
+    replicas = words.replicas
+    if (words.gpus or "").strip().lower() == "auto":  # the fewest GPUs are the fewest replicas of this split
+        words.gpus, replicas = None, replicas or "auto"
     source = source_of(model, words)
     memory = memory_of(words)
     if memory.vram is not None or memory.kv_memory is not None:
@@ -171,7 +174,7 @@ def _question(model: str, trace: str | None, words: SimulateWords) -> "SimulateQ
         split=split_of(words),
         memory=memory,
         engine=EngineChoice(words.engine, None, None if looped else block, run_of(words)),
-        replicas=_replicas(words.replicas),
+        replicas=_replicas(replicas),
         router=_router(words.router),
         prefix_cache=words.prefix_cache,
         tiers=tiers_of(words.tier or (), "--tier"),

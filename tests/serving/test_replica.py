@@ -272,3 +272,14 @@ def test_files_that_cannot_be(words: list[str], expected: str, capsys: pytest.Ca
     assert run(["simulate", "llama3.1-8b", str(TRACE), *words]) == 2
     assert expected in capsys.readouterr().err
     assert not Path("x.csv").exists()
+
+
+def test_the_fewest_gpus_are_the_fewest_replicas(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--gpus auto` asks the same as `--replicas auto`; one replica less misses the targets."""
+    words = ["simulate", "llama3.1-8b", str(TRACE), "--gpu", "l4", "--ttft", "2s", "--tpot", "100ms", "-q"]
+    found = []
+    for auto in ("--replicas", "--gpus"):
+        assert run([*words, auto, "auto"]) == 0
+        found.append(int(capsys.readouterr().out))
+    assert found[0] == found[1] > 1
+    assert run([*words, "--replicas", str(found[0] - 1)]) == 1
