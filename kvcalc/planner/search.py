@@ -5,6 +5,7 @@ integer arithmetic: the most sequences that a replica holds, hence the fewest re
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from math import ceil, sqrt
 
 from kvcalc.core.card import Card
@@ -46,8 +47,9 @@ class Search:
         """
         most = candidate.fixed or self.question.most_gpus
         found: list[tuple[ParallelConfig, int]] = []
+        widest = candidate.widest if self._within_one(candidate, configs) else most
         for config in configs:
-            if config.ranks > most:
+            if config.ranks > min(most, widest):
                 break  # ways come with the fewest GPUs first
             if not self.spans(candidate, config):
                 continue
@@ -64,6 +66,20 @@ class Search:
                 found, most = [], dp * config.ranks
             found.append((config, dp))
         return [self._found(candidate, config, dp, sure=sure) for config, dp in found]
+
+    def _within_one(self, candidate: Candidate, configs: Sequence[ParallelConfig]) -> bool:
+        """Whether some replica fits into one machine: then nobody would rent several for the stages of one."""
+        if self.question.pinned or self.question.across or candidate.fixed or not candidate.counts:
+            return False
+        for config in configs:
+            if config.ranks > candidate.widest:
+                return False
+            with suppress(KvcalcError):  # why not is said of each way in turn
+                if self.spans(candidate, config) and self.max_sequences(
+                    candidate.card, config, self.free(candidate.card, config)
+                ):
+                    return True
+        return False
 
     def spans(self, candidate: Candidate, config: ParallelConfig) -> bool:
         """Whether a machine is wide enough for tp, and there are machines with so many GPUs."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import kvcalc
 from kvcalc.cards.shipped import machines, rented
 from kvcalc.cli.main import run
 
@@ -195,3 +196,17 @@ def test_bad_targets_and_prices(words: tuple[str, ...], says: str, capsys: pytes
     """One line that names the option."""
     assert run(["plan", "llama3.1-8b", *words]) == 2
     assert capsys.readouterr().err.startswith(f"kvcalc: error: {says}")
+
+
+def test_stages_over_machines_only_where_one_does_not_hold_the_model() -> None:
+    """H100 NVL come in twos (Azure): Llama 3.3 70B in 16 bits fits, and replicas are added; DeepSeek V3, whose 671 GB in
+    8 bits no eight H100 of 80 GB hold, spans two such machines.
+    """
+    fits = kvcalc.plan(
+        "llama3.3-70b", users=100, input="1155/4083", output="211/451", engine="vllm", gpu="h100-nvl", tpot="50ms"
+    )
+    assert {row["pp"] for row in fits.rows()} == {1}
+    spans = kvcalc.plan("deepseek-v3", users=4, context=4096, engine="vllm", gpu="h100")
+    assert spans.best is not None
+    assert spans.best.gpus > 8
+    assert all(row["tp"] * row["pp"] > 8 for row in spans.rows())
