@@ -197,12 +197,14 @@ def tradeoff(
     link: str | None = None,
     bandwidth_share: float | str | None = None,
     compute_share: float | str | None = None,
+    tier: str | list[str] | None = None,
 ) -> TradeoffResult:
     """What caching buys: FLOPs of one sequence, seconds of the batch on a card, with the cache and without it.
 
     `input` and `output` are tokens of the prompt and new ones. Raises KvcalcError.
     """
     from kvcalc.perf.links import parse_links
+    from kvcalc.perf.tiers import tiers_of
     from kvcalc.queries.tradeoff import TradeoffQuestion, answer
 
     with in_python():
@@ -221,6 +223,7 @@ def tradeoff(
                     None if link is None else parse_links(text_of(link, "link")),
                     optional(fraction_of, bandwidth_share, "bandwidth_share"),
                     optional(fraction_of, compute_share, "compute_share"),
+                    () if tier is None else tiers_of(words_of(tier, "tier"), "tier"),
                 )
             )
         )

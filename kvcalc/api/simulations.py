@@ -110,9 +110,9 @@ def simulate(
     """Replay a file of requests, or requests that are made up, on a deployment; with `step`, a fixed time a token and
     no limit of memory. Raises KvcalcError.
     """
+    from kvcalc.perf.tiers import tiers_of
     from kvcalc.queries.simulate import answer
     from kvcalc.queries.simulation import OpenLoop, SimulateQuestion
-    from kvcalc.queries.tiers import tiers_of
 
     with in_python():
         if day is not None and input is not None and rate is not None:

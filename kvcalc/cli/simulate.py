@@ -149,9 +149,9 @@ def _write_requests(path: str, found: "SimulateAnswer") -> None:
 
 def _question(model: str, trace: str | None, words: SimulateWords) -> "SimulateQuestion":
     from kvcalc.core.durations import parse_duration
+    from kvcalc.perf.tiers import tiers_of
     from kvcalc.queries.options import EngineChoice
     from kvcalc.queries.simulation import OpenLoop, SimulateQuestion
-    from kvcalc.queries.tiers import tiers_of
 
     if (words.step is None) == words.unlimited:
         missing = "--unlimited" if words.step is not None else "--step 30ms"

@@ -45,6 +45,8 @@ class ClockWords(Words):
         help="Parameters that one token uses, such as 8.03B. Default: by the preset.")] = None  # fmt: skip
     link: Annotated[_Text, option("--link", metavar="LINK,...", panel="Hardware",
         help="How a cache comes back: pcie5, pcie4, nvme, 400gbit, 100gbit or a rate (25GB/s).")] = None  # fmt: skip
+    tier: Annotated[list[str] | None, option("--tier", metavar="NAME=SIZE@RATE", panel="Hardware",
+        help="Memory behind the GPUs: cpu=200GiB@50GB/s; again for the next.")] = None  # fmt: skip
     bandwidth_share: Annotated[_Text, option("--bandwidth-share", metavar="F", panel="Hardware",
         help="Share of peak bandwidth that is attained. Default: the card's.")] = None  # fmt: skip
     compute_share: Annotated[_Text, option("--compute-share", metavar="F", panel="Hardware",
@@ -69,6 +71,7 @@ def tradeoff(model: o.ModelArgument, *, words: TradeoffWords) -> None:
     output = output_of(words, terminal=sys.stdout.isatty())
     check_targets({"--svg": words.svg}, [model, words.gpu_file])
     from kvcalc.perf.links import parse_links
+    from kvcalc.perf.tiers import tiers_of
     from kvcalc.queries.tradeoff import TradeoffQuestion, answer
     from kvcalc.views.tradeoff import tradeoff_document, tradeoff_report
 
@@ -86,6 +89,7 @@ def tradeoff(model: o.ModelArgument, *, words: TradeoffWords) -> None:
             links=None if words.link is None else parse_links(words.link),
             bandwidth_share=fraction_of(words.bandwidth_share, "--bandwidth-share"),
             compute_share=fraction_of(words.compute_share, "--compute-share"),
+            tiers=tiers_of(words.tier or (), "--tier"),
         )
     )
     if words.svg is not None:

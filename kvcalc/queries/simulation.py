@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kvcalc.core.model import Model
 from kvcalc.perf.latency import Targets
+from kvcalc.perf.tiers import Tier
 from kvcalc.perf.workload import Length
 from kvcalc.queries.day import DayPlan
 from kvcalc.queries.options import CacheFormat, EngineChoice, Memory, Split
 from kvcalc.queries.source import Source
-from kvcalc.queries.tiers import Tier, TierFound
+from kvcalc.queries.tiers import TierFound
 from kvcalc.serving.day import Day
 from kvcalc.serving.fleet import Router, Served
 from kvcalc.serving.rules import Scheduler

@@ -1,25 +1,18 @@
-"""Tiers behind the pool of a simulation: what the asker names, what requests find there, and what that is good for."""
+"""Tiers behind the pool of a simulation: what requests find there, and what that is good for."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvcalc.core.durations import format_seconds
 from kvcalc.core.model import Model, Recurrent
-from kvcalc.core.units import many, parse_size
-from kvcalc.errors import KvcalcError, shown
+from kvcalc.core.units import many
+from kvcalc.errors import KvcalcError
+from kvcalc.perf.tiers import Tier
 from kvcalc.serving.fleet import Served
 from kvcalc.serving.tiers import Level
 from kvcalc.traffic.trace import Trace
 
-__all__ = ["Tier", "TierFound", "found_in", "levels_of", "tiers_of", "worth"]
-
-
-class Tier(NamedTuple):
-    """Memory of one replica behind its GPUs: bytes, and how many of them it loads in a second."""
-
-    name: str
-    size: int
-    rate: int
+__all__ = ["TierFound", "found_in", "levels_of", "worth"]
 
 
 class TierFound(NamedTuple):
@@ -29,30 +22,6 @@ class TierFound(NamedTuple):
     blocks: int
     loaded: int
     token_hit_rate: float
-
-
-def tiers_of(texts: Sequence[str], what: str) -> tuple[Tier, ...]:
-    """Tiers from `cpu=200GiB@50GB/s`, the nearest first. Raises KvcalcError, also for a name that comes twice."""
-    found = tuple(_tier(text, what) for text in texts)
-    names = [tier.name for tier in found]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise KvcalcError(f"{what}: {shown(twice)} is named twice", "each tier has a name of its own")
-    return found
-
-
-def _tier(text: str, what: str) -> Tier:
-    name, equals, rest = text.strip().partition("=")
-    size, at, rate = rest.partition("@")
-    example = "such as cpu=200GiB@50GB/s"
-    if not equals or not name.isascii() or not name.replace("-", "").isalnum() or len(name) > 32:
-        raise KvcalcError(f"{what}: expected NAME=SIZE@RATE, {example}, got {shown(text)}")
-    if not at:
-        raise KvcalcError(f"{what}: {shown(text)} says no rate, without which no load has a time", example)
-    each, slash, second = rate.partition("/")
-    if not slash or second.strip() != "s":
-        raise KvcalcError(f"{what}: expected bytes a second, {example}, got {shown(rate)}")
-    return Tier(name, parse_size(size, what, zero=True), parse_size(each, what))
 
 
 def levels_of(tiers: Sequence[Tier], model: Model, trace: Trace, bytes_per_token: int) -> tuple[Level, ...]:

@@ -16,7 +16,8 @@ from kvcalc.perf.clock import Clock, clock_of
 from kvcalc.perf.flops import count
 from kvcalc.perf.links import LINKS, Link
 from kvcalc.perf.machine import Attained
-from kvcalc.perf.tradeoff import Comparison, compare
+from kvcalc.perf.tiers import Kept, Tier, keep
+from kvcalc.perf.tradeoff import Comparison, Prefix, compare
 from kvcalc.queries.memory import beside
 from kvcalc.queries.options import (
     CacheFormat,
@@ -30,7 +31,7 @@ from kvcalc.queries.options import (
 )
 from kvcalc.queries.source import Source, load_model
 
-__all__ = ["TradeoffAnswer", "TradeoffQuestion", "answer"]
+__all__ = ["PromptPool", "TradeoffAnswer", "TradeoffQuestion", "answer"]
 
 _DEFAULT_OUTPUT = 256
 
@@ -51,6 +52,7 @@ class TradeoffQuestion(NamedTuple):
         links: How a cache may come back; None for the usual ones.
         bandwidth_share: The part of the card's peak bandwidth that is attained.
         compute_share: The part of the card's peak FLOP/s that is attained.
+        tiers: Memory of the replica behind its GPUs, in which caches of prompts stay.
     """
 
     source: Source
@@ -65,6 +67,14 @@ class TradeoffQuestion(NamedTuple):
     links: Sequence[Link] | None = None
     bandwidth_share: Fraction | None = None
     compute_share: Fraction | None = None
+    tiers: tuple[Tier, ...] = ()
+
+
+class PromptPool(NamedTuple):
+    """How many prompts of the asked length the GPUs of the replica hold, and their tokens."""
+
+    prompts: int
+    tokens: int
 
 
 class TradeoffAnswer(NamedTuple):
@@ -76,6 +86,8 @@ class TradeoffAnswer(NamedTuple):
         card: The card that it was asked for.
         memory: Where that card's memory goes; None without a card.
         request_warnings: What the asker should know of the question itself.
+        pool: The prompts that the GPUs hold, beside which the tiers stand; None without tiers.
+        tiers: What each tier is for prompts of the asked length.
     """
 
     comparison: Comparison
@@ -83,6 +95,8 @@ class TradeoffAnswer(NamedTuple):
     card: Card | None
     memory: MemorySplit | None
     request_warnings: tuple[str, ...]
+    pool: PromptPool | None = None
+    tiers: tuple[Kept, ...] = ()
 
     @property
     def fits(self) -> bool | None:
@@ -92,7 +106,7 @@ class TradeoffAnswer(NamedTuple):
     @property
     def warnings(self) -> list[str]:
         """What the asker should know: seconds on a GPU that cannot hold it all are none that anybody will see."""
-        found = list(self.request_warnings)
+        found = [*self.request_warnings, *self._tiers]
         if self.memory is None or self.card is None or self.fits:
             return found
         tp = self.size.request.layout.tp
@@ -100,14 +114,28 @@ class TradeoffAnswer(NamedTuple):
         where = f"{tp} x {self.card.name}" if tp > 1 else self.card.name
         return [*found, f"{what} do not fit on {where}: the times are as if they did; --tp N takes more GPUs"]
 
+    @property
+    def _tiers(self) -> list[str]:
+        """What speaks against a tier: no time is saved, or nothing is in it that the GPUs do not hold."""
+        found = []
+        for kept in self.tiers:
+            name = kept.tier.name
+            if kept.pays_from is None:
+                found.append(f"--tier {name}: loading takes at least as long as computing again: it saves no time")
+            elif self.pool is not None and kept.prompts <= self.pool.prompts:
+                found.append(f"--tier {name}: it holds no more prompts than the GPUs do, {self.pool.prompts:,}")
+        if self.tiers and self.card is not None and self.card.unified:
+            found.append(f"the memory of {self.card.name} is the host's: a tier of host memory takes from the same")
+        return found
+
 
 def answer(question: TradeoffQuestion) -> TradeoffAnswer:
     """Weigh a cache up. Raises KvcalcError."""
     gpu, used, workload = question.gpu, question.parameters, question.workload
     if gpu is None:
-        for name in ("weights", "links", "bandwidth_share", "compute_share"):
-            if getattr(question, name) is not None:
-                option = {"links": "link"}.get(name, name).replace("_", "-")
+        for name in ("weights", "links", "bandwidth_share", "compute_share", "tiers"):
+            if getattr(question, name) not in (None, ()):
+                option = {"links": "link", "tiers": "tier"}.get(name, name).replace("_", "-")
                 raise KvcalcError(f"--{option}: has no effect without a GPU", "add --gpu NAME")
     model = load_model(question.source)
     if used is not None and model.parameters is None:
@@ -123,7 +151,12 @@ def answer(question: TradeoffQuestion) -> TradeoffAnswer:
     compared = compare(request, flops, prompt, output, clock, links)
     size = measure(request)
     memory = None if gpu is None else _memory(size, gpu, question.weights)
-    return TradeoffAnswer(compared, size, gpu and gpu.card, memory, tuple(request_warnings(request)))
+    found = TradeoffAnswer(compared, size, gpu and gpu.card, memory, tuple(request_warnings(request)))
+    if memory is None or not question.tiers:
+        return found
+    one = request_for(model, whole._replace(context=prompt, batch=1), question.form, split, gpu)
+    pool = _pool(memory, measure(one), prompt)
+    return found._replace(pool=pool, tiers=_kept(question.tiers, compared.prefix))
 
 
 def _memory(size: Size, gpu: NamedGpu, weights: Weights | None) -> MemorySplit:
@@ -132,6 +165,18 @@ def _memory(size: Size, gpu: NamedGpu, weights: Weights | None) -> MemorySplit:
     assert budget is not None
     budget = budget._replace(overheads=beside(budget, size.request, None).lines)
     return memory_split(size, budget)
+
+
+def _pool(memory: MemorySplit, one: Size, prompt: int) -> PromptPool:
+    """What the GPUs have for caches, in prompts of which one has this size."""
+    room = max(memory.kv_budget, 0)
+    return PromptPool(room // one.bytes_per_gpu, room * prompt // one.bytes_per_gpu)
+
+
+def _kept(tiers: Sequence[Tier], prefix: Prefix | None) -> tuple[Kept, ...]:
+    if prefix is None:
+        raise KvcalcError("--tier: running the encoder again is not counted, so that no tier can be weighed up")
+    return tuple(keep(tier, prefix.tokens, prefix.bytes, prefix.recompute) for tier in tiers)
 
 
 def _lengths(question: TradeoffQuestion, context: int) -> tuple[int, int]:

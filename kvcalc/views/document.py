@@ -84,6 +84,7 @@ _PARTS = {
     ),
     "prefix": (
         "tokens", "bytes", "recompute_seconds", "recompute_seconds_per_token", "break_even_bytes_per_second",
+        "gpu_prompts", "gpu_tokens",
     ),
     "textbook": Textbook._fields,
     "engine": ("name", "version", "reserved_bytes_total", "reserved_bytes_per_gpu"),

@@ -10,7 +10,7 @@ from kvcalc.core.units import Units, format_bytes, format_count, many
 from kvcalc.perf.clock import Clock
 from kvcalc.perf.reads import cache_reads
 from kvcalc.perf.tradeoff import Comparison, Pair, Prefix, Times
-from kvcalc.queries.tradeoff import TradeoffAnswer
+from kvcalc.queries.tradeoff import PromptPool, TradeoffAnswer
 from kvcalc.version import __version__
 from kvcalc.views.chart import amount
 from kvcalc.views.model import model_values
@@ -66,7 +66,7 @@ def tradeoff_document(answer: TradeoffAnswer) -> "TradeoffDocument":
         },
         "memory": _memory(answer),
         "seconds": seconds,
-        "prefix": None if found.prefix is None else _prefix(found.prefix),
+        "prefix": None if found.prefix is None else _prefix(found.prefix, answer),
     }
 
 
@@ -128,7 +128,7 @@ def _seconds(times: Times, clock: Clock, size: Size) -> "SecondsValues":
     }
 
 
-def _prefix(prefix: Prefix) -> "PrefixValues":
+def _prefix(prefix: Prefix, answer: TradeoffAnswer) -> "PrefixValues":
     return {
         "tokens": prefix.tokens,
         "bytes": prefix.bytes,
@@ -144,6 +144,20 @@ def _prefix(prefix: Prefix) -> "PrefixValues":
             }
             for link, seconds in prefix.loaded
         ],
+        "gpu_prompts": None if answer.pool is None else answer.pool.prompts,
+        "gpu_tokens": None if answer.pool is None else answer.pool.tokens,
+        "tiers": [
+            {
+                "name": kept.tier.name,
+                "bytes": kept.tier.size,
+                "bytes_per_second": kept.tier.rate,
+                "prompts": kept.prompts,
+                "tokens": kept.tokens,
+                "load_seconds": kept.load,
+                "pays_from_hit_rate": kept.pays_from,
+            }
+            for kept in answer.tiers
+        ],
     }
 
 
@@ -157,7 +171,11 @@ def tradeoff_report(answer: TradeoffAnswer, units: Units) -> Report:
     """A small table, what it means for this model, and a prompt's cache loaded or computed again."""
     found = answer.comparison
     return Report(
-        [_costs(answer, units), *([] if found.prefix is None else [_links(found.prefix, units)])],
+        [
+            _costs(answer, units),
+            *([] if found.prefix is None else [_links(found.prefix, units)]),
+            *([] if answer.pool is None else [_tiers(answer, answer.pool, units)]),
+        ],
         title=found.request.facts.name,
         facts=answer_facts(answer),
         verdict=_verdict(answer, units),
@@ -204,6 +222,18 @@ def _links(prefix: Prefix, units: Units) -> Section:
     return Section(f"prompt back, {held}", ("", "rate", "time", ""), rows)
 
 
+def _tiers(answer: TradeoffAnswer, pool: PromptPool, units: Units) -> Section:
+    """Prompts that stay on the GPUs and behind them, and the share of them that must be found."""
+    rows: list[tuple[Cell, ...]] = [("GPUs", "", f"{pool.prompts:,}", f"{pool.tokens:,}", "", "")]
+    for kept in answer.tiers:
+        name = f"{kept.tier.name}, {format_bytes(kept.tier.size, units)}"
+        pays = "never" if kept.pays_from is None else f"{100 * kept.pays_from:.3g} % hits"
+        rows.append((name, _rate(kept.tier.rate), f"{kept.prompts:,}", f"{kept.tokens:,}", _time(kept.load), pays))
+    return Section(
+        f"prompts of {answer.comparison.prompt:,} kept", ("", "rate", "prompts", "tokens", "load", "pays from"), rows
+    )
+
+
 def _against(load: float, recompute: float) -> str:
     if load < recompute:
         return f"{_times(recompute / load)} faster than computing"
@@ -233,6 +263,8 @@ def _notes(answer: TradeoffAnswer, units: Units) -> list[str]:
     else:
         notes.append(f"loading pays above {_rate(found.prefix.break_even)}")
     notes.append(f"times are estimates: {found.clock.machine.words}; {found.clock.doubt}")
+    if answer.tiers:
+        notes.append("a tier pays from that share of prompts found, even if the GPUs wait for it to be written")
     if found.clock.machine.gpus > 1:
         notes.append(f"one link serves all {found.clock.machine.gpus} GPUs")
     return notes

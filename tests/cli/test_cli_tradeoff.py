@@ -213,3 +213,37 @@ def test_experts_below_the_ridge(capsys: pytest.CaptureFixture[str]) -> None:
     """
     assert run(["tradeoff", "mixtral-8x7b", "--gpu", "2xh100", "--input", "200", "--output", "10"]) == 0
     assert "time only as far as it reads fewer experts: 209 tokens are below the ridge, 294" in capsys.readouterr().out
+
+
+def test_tiers(asked: Asked, capsys: pytest.CaptureFixture[str]) -> None:
+    """A token of Llama 70B is 2 x 80 x 8 x 128 x 2 B = 327,680 B and a prompt of 3,840 of them 1,258,291,200 B: 200 GiB
+    hold 170.67 of them, 2 TB hold 1,589.5. At 50 GB/s one takes 25.166 ms; its share of the time to compute it again is
+    the share that must be found. At 1 GB/s it takes 1.258 s, longer than computing it.
+    """
+    found = asked("llama3.1-70b", "--gpu", "4xh100", "--tier", "cpu=200GiB@50GB/s", "--tier", "disk=2TB@1GB/s")
+    prefix = found["prefix"]
+    cpu, disk = prefix["tiers"]
+    assert (cpu["prompts"], cpu["tokens"]) == (170, 200 * 2**30 // 327_680)
+    assert (disk["prompts"], disk["tokens"]) == (1_589, 2 * 10**12 // 327_680)
+    assert cpu["load_seconds"] == pytest.approx(1_258_291_200 / 50e9)
+    assert cpu["pays_from_hit_rate"] == pytest.approx(1_258_291_200 / 50e9 / prefix["recompute_seconds"])
+    assert disk["pays_from_hit_rate"] is None
+    # Each of the four has two of the eight heads, and so a quarter of a prompt.
+    assert prefix["gpu_prompts"] == found["memory"]["kv_budget_bytes_per_gpu"] // (1_258_291_200 // 4)
+    assert found["warnings"] == ["--tier disk: loading takes at least as long as computing again: it saves no time"]
+    assert run(["tradeoff", "llama3.1-70b", "--gpu", "4xh100", "--tier", "cpu=1GiB@50GB/s", "-f", "plain"]) == 0
+    assert "it holds no more prompts than the GPUs do" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["llama3-8b", "--tier", "cpu=1GiB@50GB/s"], "--tier: has no effect without a GPU"),
+        (["llama3-8b", "--gpu", "h100", "--tier", "cpu=1GiB"], "says no rate"),
+        (["whisper-large-v3", "--gpu", "h100", "--tier", "cpu=1GiB@50GB/s"], "--tier: running the encoder again"),
+    ],
+    ids=["no GPU", "no rate", "an encoder"],
+)
+def test_tiers_that_cannot_be(capsys: pytest.CaptureFixture[str], options: list[str], said: str) -> None:
+    assert run(["tradeoff", *options]) == 2
+    assert said in capsys.readouterr().err

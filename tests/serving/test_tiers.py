@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kvcalc.errors import KvcalcError
-from kvcalc.queries.tiers import tiers_of
+from kvcalc.perf.tiers import tiers_of
 from kvcalc.serving.fleet import Served, serve
 from kvcalc.serving.rules import Limits, Scheduler
 from kvcalc.serving.tiers import Level

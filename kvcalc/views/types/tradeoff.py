@@ -5,8 +5,8 @@ from typing import Literal, TypedDict
 from kvcalc.views.types.model import Document, ModelFacts
 
 __all__ = [
-    "CacheTotals", "FlopsValues", "LinkLoad", "MachineRates", "MemoryValues", "PairValues", "PrefixValues",
-    "SecondsValues", "TradeoffDocument", "TradeoffRequest",
+    "CacheTotals", "FlopsValues", "KeptValues", "LinkLoad", "MachineRates", "MemoryValues", "PairValues",
+    "PrefixValues", "SecondsValues", "TradeoffDocument", "TradeoffRequest",
 ]  # fmt: skip
 
 
@@ -94,6 +94,18 @@ class LinkLoad(TypedDict):
     load_is_faster: bool  # than computing it again
 
 
+class KeptValues(TypedDict):
+    """Prompts of the asked length in memory behind the GPUs."""
+
+    name: str
+    bytes: int
+    bytes_per_second: int
+    prompts: int
+    tokens: int
+    load_seconds: float
+    pays_from_hit_rate: float | None  # even if GPUs wait for it to be written; null where it saves no time
+
+
 class PrefixValues(TypedDict):
     """The cache of one sequence's prompt, loaded or computed again."""
 
@@ -103,6 +115,9 @@ class PrefixValues(TypedDict):
     recompute_seconds_per_token: float
     break_even_bytes_per_second: float  # at which both take the same time
     links: list[LinkLoad]
+    gpu_prompts: int | None  # of this length, that the GPUs of the replica hold; null without tiers
+    gpu_tokens: int | None
+    tiers: list[KeptValues]
 
 
 class TradeoffDocument(Document):
