@@ -5,7 +5,7 @@ from typing import NamedTuple
 from kvcalc.core.units import ceil_div
 from kvcalc.errors import KvcalcError, nearest, shown
 
-__all__ = ["COMPUTE", "FP32", "GGUF", "KV", "WEIGHTS", "DType", "dtype_called", "packed_bytes", "row_bytes"]
+__all__ = ["COMPUTE", "FP32", "GGUF", "KV", "WEIGHTS", "DType", "dtype_called", "grouped", "packed_bytes", "row_bytes"]
 
 
 class DType(NamedTuple):
@@ -72,6 +72,14 @@ _ALIASES = {
 # Formats that one engine owns: their size depends on the head size or on packing that only that engine does.
 _ENGINE_ONLY = ("fp8_ds_mla", "nvfp4_ds_mla", "int8_per_token_head", "int4_per_token_head", "fp8_per_token_head",
                 "fp8_inc", "mxfp8", "turboquant_", "ultraquant_", "octave_")  # fmt: skip
+
+
+def grouped(dtype: DType, group: int, *, zeros: bool = False) -> DType:
+    """Integers of 4 or 8 bits whose groups of `group` share a 16-bit scale, and with `zeros` a zero point as wide as
+    they are (AutoAWQ, GPTQModel; compressed-tensors' symmetric groups have none).
+    """
+    pair = dtype.block * group  # as many elements as fill whole bytes
+    return DType(dtype.name, pair, group * dtype.block_bytes + 2 * dtype.block + (dtype.block_bytes if zeros else 0))
 
 
 def dtype_called(name: str, among: dict[str, DType], what: str, also: tuple[str, ...] = ()) -> DType:

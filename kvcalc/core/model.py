@@ -32,6 +32,7 @@ __all__ = [
     "RecurrentKind",
     "Shared",
     "Stored",
+    "VisionTower",
 ]
 
 Pattern = Literal["full", "sliding", "chunked", "cross"]
@@ -193,6 +194,15 @@ class Dimensions(NamedTuple):
     feed_forward: tuple[FeedForward, ...] = ()
 
 
+class VisionTower(NamedTuple):
+    """The tower for images, as far as config.json states it by these very names, by which engines read it: Qwen's says
+    `depth`, so that `num_hidden_layers` is None.
+    """
+
+    num_hidden_layers: int | None = None
+    hidden_size: int | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Model:
     """A model's facts.
@@ -243,6 +253,7 @@ class Model:
     state_dtype: DType | None = None
     parameters: int | None = None
     active_parameters: int | None = None
+    vision: VisionTower | None = None  # what the file states of the tower for images; None: nothing
     encoder_parameters: int | None = None  # of towers for images or sound, among `parameters`; None: there is none
     dimensions: Dimensions | None = field(default=None, repr=False)
     dimensions_source: str | None = None  # where they and encoder_parameters were read; None: where the rest was

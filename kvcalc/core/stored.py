@@ -58,10 +58,13 @@ class Stored:
         else:
             tied = {"embedding": mix.tied} if parts.tied and mix.tied is not None else {}
             likely: dict[Role, DType] = {**mix.other, **(mix.moe if moe else {}), **tied, **own}  # type: ignore[dict-item]
-            # A published file says what it keeps in 16 bits; how large its groups are, none of our facts.
-            low, high = ({role: t for role, t in side.items() if not own or t.name not in dtypes.COMPUTE}
+            # A published file says what it keeps in 16 bits, and perhaps how large its groups are.
+            told = isinstance(weights, DType) and weights.block > dtypes.WEIGHTS.get(weights.name, weights).block
+            low, high = ({role: t for role, t in side.items()
+                          if not (own and t.name in dtypes.COMPUTE) and not (told and t.name == weights.name)}
                          for side in (mix.low, mix.high))  # fmt: skip
             self.packed, self.kinds = mix.packed, ({**likely, **low, **own}, likely, {**likely, **high, **own})
+            self.packed = weights if told and isinstance(weights, DType) else self.packed
             self.spread = mix.spread
         if parts.even:
             even = _EVEN_PLAIN if self.plain else _EVEN_PACKED

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from kvcalc.core import dtypes
 from kvcalc.core.dtypes import DType
-from kvcalc.core.model import Kept, Model
+from kvcalc.core.model import Kept, Model, VisionTower
 from kvcalc.core.units import MOST_BYTES, parse_count
 from kvcalc.errors import KvcalcError, Problem
 from kvcalc.preset import notation
@@ -21,8 +21,10 @@ __all__ = ["CONFIDENCE", "KEPT", "KEYS", "model_from_preset", "read_layers"]
 
 KEYS = (
     "name", "id", "family", "base", "model_type", "gguf", "source", "confidence", "note",
-    "dtype", "weights_dtype", "weights_block", "weights_kept", "kv_dtype", "state_dtype",
-    "parameters", "active_parameters", "encoder_parameters", "weights_bytes", "dimensions", "dimensions_source",
+    "dtype", "weights_dtype", "weights_group", "weights_zeros", "weights_block", "weights_kept",
+    "kv_dtype", "state_dtype",
+    "parameters", "active_parameters", "encoder_parameters", "vision", "weights_bytes", "dimensions",
+    "dimensions_source",
     "max_context", "context", "encoder_tokens", "index_heads", "index_topk",
     "heads", "kv_heads", "head_dim", "k_dim", "v_dim", "layers", "count", "draft", "caches",
 )  # fmt: skip
@@ -74,6 +76,7 @@ def _facts(top: Reader) -> dict[str, Any]:
     if top.data.get("dtype") is None:
         top.missing(f"one of {', '.join(dtypes.COMPUTE)}", "dtype")
     facts["weights_dtype"] = _dtype(top, "weights_dtype", dtypes.WEIGHTS)
+    facts["weights_dtype"] = _grouped(top, facts["weights_dtype"])
     facts["weights_block"] = top.integer("weights_block")
     if facts["weights_block"] is not None and top.data.get("weights_dtype") is None:
         top.note("expected `weights_dtype` beside it", "weights_block")
@@ -82,10 +85,20 @@ def _facts(top: Reader) -> dict[str, Any]:
     facts["state_dtype"] = _dtype(top, "state_dtype", dtypes.COMPUTE)
     for key in ("parameters", "active_parameters", "encoder_parameters"):
         facts[key] = _count(top, key)
+    facts["vision"] = _vision(top)
     facts["weights_bytes"] = top.integer("weights_bytes", 1, MOST_BYTES)
     for key in ("max_context", "context", "encoder_tokens", "index_heads", "index_topk"):
         facts[key] = top.integer(key)
     return facts
+
+
+def _vision(top: Reader) -> VisionTower | None:
+    inner = top.inner("vision")
+    if inner is None:
+        return None
+    found = VisionTower(*(inner.integer(key) for key in VisionTower._fields))
+    inner.close()
+    return found
 
 
 def _dtype(top: Reader, key: str, among: dict[str, DType]) -> DType | None:
@@ -99,6 +112,19 @@ def _dtype(top: Reader, key: str, among: dict[str, DType]) -> DType | None:
             pass
     top.expected(f"one of {', '.join(among)}", key)
     return None
+
+
+def _grouped(top: Reader, stored: DType | None) -> DType | None:
+    """Integers with the scales of their groups."""
+    group, zeros = top.integer("weights_group"), top.flag("weights_zeros")
+    if group is None:
+        if zeros:
+            top.note("expected `weights_group` beside it", "weights_zeros")
+        return stored
+    if stored is None or stored.name not in ("int4", "int8"):
+        top.note("expected `weights_dtype` int4 or int8 beside it", "weights_group")
+        return stored
+    return dtypes.grouped(stored, group, zeros=zeros)
 
 
 def _kept(top: Reader) -> tuple[str, ...]:

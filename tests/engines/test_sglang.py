@@ -4,6 +4,10 @@ from typing import Any
 
 import pytest
 
+from kvcalc.cards.shipped import accelerators
+from kvcalc.core.model import VisionTower
+from kvcalc.core.units import Fraction
+from kvcalc.engines.sglang.memory import left_for_images, memory
 from kvcalc.errors import KvcalcError
 
 from .asking import counted, reservation
@@ -89,6 +93,59 @@ def test_the_default_share_of_the_memory(vram: int, tp: int, preset: str, fracti
     found = reservation(preset, "sglang", tp=tp)
     share = found.engine.utilization(found.question, vram)
     assert (share.part, share.of) == (fraction, 1000)
+
+
+@pytest.mark.parametrize(
+    ("tower", "share", "left"),
+    [
+        # ViT-L's 24 x 1,024^2 leaves 0.95: the log line of sgl-project/sglang-omni #345, 0.836 of the 0.88 of its time
+        (VisionTower(24, 1024), Fraction(88, 100), 0.836),
+        # Qwen's says no num_hidden_layers, so 24: 1 - 0.1 x (1.2656 - 1) = 0.97344 of 0.95, 0.9248 in public notes
+        (VisionTower(None, 1152), Fraction(1, 1), 0.9248),
+        # Kimi K2.5 on 8 x MI355X printed 283.6 GiB before, 73.58 for weights and 160.63 for the pool: a share of 0.826,
+        # where 294,912 MiB less 512 + 24,576 + 1,024 + 1,024 are 0.908
+        (VisionTower(27, 1152), Fraction(908, 1000), 1 - (283.6 - 73.58 - 160.63) / 283.6),
+        (VisionTower(None, 3584), Fraction(1, 1), 0.95 * 0.8),  # 12.25 times ViT-L: never less than 0.8
+        (VisionTower(None, 768), Fraction(1, 1), 0.95 * (1.1 - 0.1 * 0.5625)),
+        (VisionTower(12, 256), Fraction(1, 1), 0.95 * 1.05),  # 0.03 of ViT-L: never more than 1.05
+    ],
+)  # fmt: skip
+def test_room_for_images(tower: VisionTower, share: Fraction, left: float) -> None:
+    found = left_for_images(share, tower)
+    assert found.part / found.of == pytest.approx(left, abs=5e-4)
+
+
+def test_images_that_are_off() -> None:
+    """Gemma 3 is served without images unless --enable-multimodal asks for them; a stated share is left alone."""
+    plain, asked = (reservation("gemma3-27b", "sglang", flags) for flags in ("", "--enable-multimodal"))
+    shares = [found.engine.utilization(found.question, 80 * GIB) for found in (plain, asked)]
+    # 27 x 1,152^2 is 1.4238 of ViT-L: 0.95 x 0.95762
+    assert shares[1].part / shares[1].of == pytest.approx(shares[0].part / shares[0].of * 0.90974, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("preset", "tp", "flags", "keeps"),
+    [
+        ("llama3-70b", 1, "", False),  # 8,192 tokens are not above 8,192
+        ("llama3.3-70b", 1, "", True),
+        ("llama3.3-70b", 1, "--context-length 8192", False),
+        ("llama3.3-70b", 1, "--attention-backend triton", False),
+        ("deepseek-v3", 8, "", True),  # 128 heads / 8 = 16
+        ("deepseek-v3", 4, "", False),  # 32
+        ("kimi-k2.5", 8, "", False),  # 64 / 8 = 8, as the log above shows
+        ("deepseek-v3.2", 8, "", False),  # sparse attention has its own kernels
+    ],
+)
+def test_what_aiter_keeps_back(preset: str, tp: int, flags: str, keeps: bool) -> None:
+    """0.85 of the share is used, 0.68 of 0.80 (sgl-project/sglang #37242): 0.12 x 288 GiB are kept back there."""
+    found = reservation(preset, "sglang", flags, tp=tp)
+    card = accelerators()["mi355x"]
+    lines = {line.name: line.size for line in memory(found.question._replace(card=card), 288 * GIB)}
+    assert ("workspace" in lines) is keeps
+    if keeps:
+        assert lines["workspace"].low < 0.12 * 288 * GIB < lines["workspace"].high
+    nvidia = {line.name for line in memory(found.question, 80 * GIB)}
+    assert "workspace" not in nvidia
 
 
 def _facts(name: str, layers: str, caches: dict[str, dict[str, Any]], **more: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kvcalc.core import dtypes
-from kvcalc.core.model import Dimensions
+from kvcalc.core.model import Dimensions, VisionTower
 from kvcalc.core.units import MOST_BYTES
 from kvcalc.preset.caches import KINDS, RECURRENT_FIELDS
 from kvcalc.preset.fields import MOST_NUMBER
@@ -261,6 +261,8 @@ def properties() -> Schema:
         "note": told("What a careful reader should know.", optional_text),
         "dtype": told("The dtype in which the model computes, and so caches.", dtype(dtypes.COMPUTE)),
         "weights_dtype": told("The dtype of the checkpoint, where it is another.", or_null(dtype(dtypes.WEIGHTS))),
+        "weights_group": told("How many int4 or int8 weights share a 16-bit scale.", optional_number),
+        "weights_zeros": told("Such a group has a zero point, too.", {"type": ["boolean", "null"]}),
         "weights_block": told("Rows and columns of the blocks that share a scale.", optional_number),
         "weights_kept": told(
             "Parts that such a checkpoint keeps in 16 bits, beside tables, routers and norms.",
@@ -276,6 +278,16 @@ def properties() -> Schema:
         "active_parameters": told("Parameters used for one token.", {"$ref": "#/$defs/count"}),
         "encoder_parameters": told(
             "Parameters of towers for images or sound, which are among all of them.", {"$ref": "#/$defs/count"}
+        ),
+        "vision": told(
+            "The tower for images, as far as vision_config states it by these names.",
+            or_null(
+                {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": dict.fromkeys(VisionTower._fields, optional_number),
+                }
+            ),
         ),
         "weights_bytes": told("Measured bytes of the checkpoint's tensors.", or_null(number(1, MOST_BYTES))),
         "dimensions": told(

@@ -6,7 +6,7 @@ Those of 0.5.23, `srt/arg_groups/fields`.
 __all__ = ["MANY", "SWITCHES", "WORDS"]
 
 _SWITCHES = """
-    enable-lean-attention enable-lora enable-lora-overlap-loading enable-multimodal enable-quant-communications
+    enable-lean-attention enable-lora enable-lora-overlap-loading enable-quant-communications
     abort-on-priority-when-disabled allow-auto-truncate checkpoint-engine-wait-weights-before-ready
     constrained-json-disable-any-whitespace debug-cuda-graph delete-ckpt-after-loading
     disable-aiter-allreduce-fusion-in-decode disable-aiter-allreduce-fusion-in-prefill disable-attn-tp-gather

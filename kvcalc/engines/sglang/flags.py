@@ -74,6 +74,7 @@ FLAGS = Flags(
         Flag("disable_radix_cache", ("--disable-radix-cache",)),
         Flag("disable_overlap", ("--disable-overlap-schedule",)),
         Flag("dp_attention", ("--enable-dp-attention",)),
+        Flag("multimodal", ("--enable-multimodal",)),
         *(Flag("pools", (name,), constant=name) for name in _POOLS),
         Flag("whole_windows", ("--disable-hybrid-swa-memory",)),
     ),

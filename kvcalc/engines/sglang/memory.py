@@ -3,10 +3,11 @@
 The share follows from the card and from what is captured.
 """
 
-from math import log2
+from math import isqrt, log2
 
-from kvcalc.core.model import Latent
-from kvcalc.core.overheads import Overhead
+from kvcalc.core.kinds import encodes
+from kvcalc.core.model import Attention, Compressed, Indexer, Latent, VisionTower
+from kvcalc.core.overheads import Estimate, Overhead
 from kvcalc.core.units import Fraction
 from kvcalc.engines.forward import gib
 from kvcalc.engines.question import Question
@@ -24,6 +25,9 @@ _CARDS: tuple[tuple[int | None, int, int, int], ...] = (
     (160 * 1024, 8192, 256, 512),
     (None, 16384, 512, 512),
 )
+_VIT_L = 24, 1024  # layers and channels
+# Types whose images are off without --enable-multimodal, by the type of their language part.
+_TEXT_ALONE = ("gemma3", "gemma3_text", "llama4", "llama4_text", "step3_vl")
 # Lengths of prefill that are captured, up to a chunk (`cuda_graph_hook.py`).
 _GRAPHS = (
     *range(4, 33, 4), *range(48, 257, 16), *range(288, 513, 32), *range(576, 1025, 64), *range(1280, 4097, 256),
@@ -52,7 +56,34 @@ def utilization(question: Question, vram: int) -> Fraction:
     reserved = 512 + 1.5 * max(chunk, 2048) + ranks * layout.pp / 8 * 1024 + graphs
     if total > 60 * 1024:
         reserved = max(reserved, 10 * 1024)
-    return Fraction(max(round(1000 * (total - reserved) / total), 1), 1000)
+    share = Fraction(max(round(1000 * (total - reserved) / total), 1), 1000)
+    return left_for_images(share, tower) if (tower := _tower(question)) else share
+
+
+def left_for_images(share: Fraction, tower: VisionTower) -> Fraction:
+    """0.95 of the share, less a tenth of it for each tower as large as ViT-L that is in it beyond one, at 0.8 to 1.05
+    of that (`adjust_mem_fraction_for_vlm` in memory_hook.py; where the file has not these names, ViT-L's are taken).
+
+    Public figures: 0.9248 of it for Qwen's tower of 1,152 channels, 0.836 of 0.88 for ViT-L; 0.826 by a log of
+    Kimi K2.5 on MI355X, whose share is 0.908 without images.
+    """
+    layers, hidden = tower.num_hidden_layers or _VIT_L[0], tower.hidden_size or _VIT_L[1]
+    whole = _VIT_L[0] * _VIT_L[1] ** 2
+    factor = min(max(11 * whole - layers * hidden**2, 8 * whole), 21 * whole // 2)  # tenths of `whole`
+    return Fraction(share.part * 95 * factor, share.of * 1000 * whole)
+
+
+def _tower(question: Question) -> VisionTower | None:
+    """The tower for images that SGLang serves: of some models none unless it is asked to (`model_config.py`).
+
+    Of a tower whose shape is not known the parameters are: 12 for each of layers x width^2.
+    """
+    model = question.request.model
+    if model.model_type in _TEXT_ALONE and not question.settings.get("multimodal"):
+        return None
+    if model.vision is None and model.encoder_parameters and not any(map(encodes, model.distinct_caches)):
+        return VisionTower(_VIT_L[0], isqrt(model.encoder_parameters // (12 * _VIT_L[0])))
+    return model.vision
 
 
 def scheduler(question: Question, vram: int) -> Limits:
@@ -66,7 +97,7 @@ def scheduler(question: Question, vram: int) -> Limits:
 _BASELINE = "sglang kv_cache_configurator.py, _profile_available_bytes, and bootstrap.py; sizes by public logs"
 
 
-def memory(question: Question, vram: int) -> tuple[Overhead, ...]:  # noqa: ARG001 - one signature for all engines
+def memory(question: Question, vram: int) -> tuple[Overhead, ...]:
     """What comes off the share: the share is of what is free before the weights, and the context and the ranks'
     buffers are there by then. The pool is what is free behind the weights, less all that the share leaves out.
 
@@ -82,8 +113,32 @@ def memory(question: Question, vram: int) -> tuple[Overhead, ...]:  # noqa: ARG0
         rule = f"buffers between GPUs: 0.2 GiB x log2({tp}); the range is assumed, as no log of several GPUs was read"
         lines.append(Overhead("communication", gib(0.05 * step, 0.2 * step, 0.4 * step), rule, _BASELINE))
     if question.request.model.encoder_parameters is not None:
-        rule = "features of images in flight; the range is assumed, not measured"
-        lines.append(
-            Overhead("encoder", gib(0, 0.2, 1.0), rule, "sglang kv_cache_configurator.py, mm_runtime_reservation_gb")
-        )
+        rule = "100 MB of images' features, and 1 GiB more where they are passed on by CUDA IPC"
+        size = gib(100 / 1024, 100 / 1024, 1 + 100 / 1024)
+        lines.append(Overhead("encoder", size, rule, "sglang kv_cache_configurator.py, mm_runtime_reservation_gb"))
+    if rocm and _aiter(question):
+        rule = "AITER keeps 15 % of the share back above 8,192 tokens of context, whoever states it"
+        size = Estimate(*(15 * vram * tenths // 1000 for tenths in _AITER_SHARE))
+        lines.append(Overhead("workspace", size, rule, "sglang arg_groups/attention_hook.py"))
     return tuple(lines)
+
+
+# Tenths of the memory that the share is: the default of large cards, and what people state.
+_AITER_SHARE = (7, 9, 10)
+
+
+def _aiter(question: Question) -> bool:
+    """The kernels are AITER's and the context is long: 0.85 of --mem-fraction-static is used, also where it is stated
+    (SGLANG_AITER_HONOR_EXPLICIT_MEM_FRACTION is off by default).
+
+    They are the default of ROCm for heads, and for latents with 16 or 128 heads on a rank; else Triton's are
+    (`_get_default_attn_backend`). So Kimi K2.5 with 8 on a rank keeps its share in the log above.
+    """
+    request, model = question.request, question.request.model
+    most = integer(question.settings.get("context_length")) or model.max_context or request.context
+    backend, caches = question.settings.get("backend"), model.distinct_caches
+    if backend is not None or any(isinstance(cache, Indexer | Compressed) for cache in caches):
+        return backend == "aiter" and most > 8192  # sparse models have kernels of their own
+    latent = next((cache for cache in caches if isinstance(cache, Latent)), None)
+    heads = latent is not None and latent.heads // request.layout.tp in (16, 128)
+    return most > 8192 and (heads if latent else any(isinstance(cache, Attention) for cache in caches))

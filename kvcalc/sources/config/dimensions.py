@@ -12,7 +12,7 @@ from kvcalc.preset.fields import MOST_NUMBER
 from kvcalc.sources.config.language import Part, language_config
 from kvcalc.sources.config.lookup import Config
 from kvcalc.sources.config.numbers import WIDTH, Fields
-from kvcalc.sources.config.towers import encoder_parameters
+from kvcalc.sources.config.towers import encoder_parameters, vision_tower
 
 __all__ = ["weight_facts"]
 
@@ -51,7 +51,7 @@ _OWN_RULES = ("longcat_flash", "zamba2", "zamba", "openelm", "deci", "nemotron-n
 
 
 def weight_facts(config: Mapping[str, object], layers: int) -> Fields:
-    """The keys `encoder_parameters` and `dimensions` of a preset of so many layers, as far as the file tells them."""
+    """The keys `encoder_parameters`, `vision` and `dimensions` of a preset of so many layers, as the file has them."""
     try:
         part, text = language_config(config, "")
         width = text.integer(*WIDTH)
@@ -60,6 +60,8 @@ def weight_facts(config: Mapping[str, object], layers: int) -> Fields:
     facts: Fields = {}
     if encoder := encoder_parameters(part):
         facts["encoder_parameters"] = encoder
+    if (tower := vision_tower(part)) is not None:
+        facts["vision"] = tower
     if width is not None:
         facts["dimensions"] = _dimensions(part, text, width, layers)
     return facts

@@ -12,7 +12,7 @@ from kvcalc.errors import shown
 from kvcalc.sources.config.language import Part
 from kvcalc.sources.config.lookup import SCHEMES, Config
 
-__all__ = ["Stored", "block", "kept", "kv_dtype", "schemes", "weights"]
+__all__ = ["Stored", "block", "group", "kept", "kv_dtype", "schemes", "weights"]
 
 # Names of algorithms, ModelOpt's and those of others, in lower case.
 _ALGORITHMS = {
@@ -133,6 +133,24 @@ def block(sources: Sequence[Config]) -> int | None:
         for sides in (source.data.get("weight_block_size"), *stated):
             if isinstance(sides, list) and len(sides) == 2 and _is_side(sides[0]) and sides[0] == sides[1]:
                 return int(sides[0])
+    return None
+
+
+def group(sources: Sequence[Config]) -> tuple[int, bool] | None:
+    """How many integers share a scale, and whether they have a zero point; None where a scheme has no groups.
+
+    `group_size` of compressed-tensors' `weights`, symmetric or not; that of AWQ and GPTQ, which always store zero
+    points (`qzeros`).
+    """
+    for source in sources:
+        groups, method = source.data.get("config_groups"), _text(source.data.get("quant_method"))
+        for part in groups.values() if isinstance(groups, dict) else ():
+            inner = part.get("weights") if isinstance(part, dict) else None
+            if isinstance(inner, dict) and _is_side(inner.get("group_size")):
+                return int(inner["group_size"]), inner.get("symmetric") is False
+        size = source.data.get("group_size") or source.data.get("q_group_size")
+        if method in ("awq", "gptq") and isinstance(size, int) and _is_side(size):
+            return size, True
     return None
 
 

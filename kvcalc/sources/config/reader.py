@@ -214,6 +214,9 @@ def _dtypes(part: Part, text: Config, schemes: Sequence[Config], shape: Fields, 
         fields["weights_dtype"] = weights
         if weights == "fp8" and (block := quantised.block(schemes)):
             fields["weights_block"] = block
+        if weights in ("int4", "int8") and (group := quantised.group(schemes)):
+            fields["weights_group"], zeros = group
+            fields |= {"weights_zeros": True} if zeros else {}
         if whole := quantised.kept(schemes, len(expand(str(shape["layers"])))):
             fields["weights_kept"] = whole
     declared = quantised.kv_dtype(schemes)

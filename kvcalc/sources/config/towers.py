@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from kvcalc.sources.config.language import Part
 
-__all__ = ["encoder_parameters"]
+__all__ = ["encoder_parameters", "vision_tower"]
 
 # Qwen2-VL's hidden_size is what its tower hands on.
 _TOWERS = ("vision_config", "audio_config", "vision_tower_cfg", "vision_tower_config")
@@ -21,6 +21,19 @@ def encoder_parameters(part: Part) -> int | None:
     """
     found = sum(_tower(tower) for data in (*part.around, part.data) for tower in _towers(data))
     return found or None
+
+
+# Types whose own class gives the tower's keys the usual names (SGLang's KimiK25VisionConfig).
+_ALIASES = {"vt_num_hidden_layers": "num_hidden_layers", "vt_hidden_size": "hidden_size"}
+
+
+def vision_tower(part: Part) -> dict[str, int] | None:
+    """The key `vision` of a preset: the tower's layers and width by the names that engines ask for. None: no tower."""
+    tower = next((data["vision_config"] for data in (*part.around, part.data) if data.get("vision_config")), None)
+    if not isinstance(tower, dict):
+        return None
+    named = {_ALIASES.get(key, key): value for key, value in tower.items()}
+    return {key: value for key in _ALIASES.values() if type(value := named.get(key)) is int and 0 < value < 1 << 24}
 
 
 def _towers(data: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
