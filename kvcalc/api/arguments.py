@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from kvcalc.core.model import Model
 from kvcalc.core.units import (
@@ -26,7 +26,11 @@ from kvcalc.errors import KvcalcError, shown
 from kvcalc.queries.options import NamedGpu
 from kvcalc.queries.source import Source
 
+if TYPE_CHECKING:
+    from kvcalc.core.adapters import Adapters
+
 __all__ = [
+    "adapters_of",
     "bytes_of", "card_of", "cards_of", "choice_of", "context_of", "count_of", "flags_of", "fraction_of",
     "gpus_of", "heads_of", "in_python", "optional", "parameters_of", "path_of", "rate_of", "sequence_of",
     "size_of", "source_of", "switch_of", "text_of", "tokens_of", "weights_of", "words_of",
@@ -214,6 +218,13 @@ def words_of(value: object, what: str) -> list[str]:
     if isinstance(value, str):
         return [value]
     return [text_of(word, what) for word in sequence_of(value, what, "text or a list of texts")]
+
+
+def adapters_of(value: object, what: str) -> "Adapters":
+    """Room for adapters, as `4:16`."""
+    from kvcalc.core.adapters import parse_adapters
+
+    return parse_adapters(text_of(value, what), what)
 
 
 def flags_of(value: object, what: str) -> Sequence[str]:

@@ -49,6 +49,9 @@ class GridOptions(TypedDict, total=False):
     utilization: float | str | None
     weights: str | Sequence[str] | None
     overhead: int | str | None
+    lora: str | None
+    draft: str | None
+    beside: str | list[str] | None
     tp: int | str | Sequence[int] | None
     pp: int | None
     dp: int | None
@@ -77,7 +80,10 @@ def grid_of(flags: object, **options: Unpack[GridOptions]) -> GridQuestion:
         encoder_tokens=optional(tokens_of, said("encoder_tokens"), "encoder_tokens"),
         form=form_of(None, said("k_dtype"), said("v_dtype"), said("kv_heads")),
         split=split_of(None, said("pp"), said("dp"), said("dcp"), said("gpus"), said("ep"), said("dp_attention")),
-        memory=memory_of(said("vram"), None, said("kv_memory"), said("utilization"), None, said("overhead")),
+        memory=memory_of(
+            *(said("vram"), None, said("kv_memory"), said("utilization"), None, said("overhead")),
+            *(said("lora"), said("draft"), said("beside")),
+        ),
         words=optional(flags_of, flags, "flags"),
         run=run_of(
             said("max_num_seqs"),

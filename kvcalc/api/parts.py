@@ -1,6 +1,7 @@
 """Arguments of the Python interface that belong together become one part of a question."""
 
 from kvcalc.api.arguments import (
+    adapters_of,
     bytes_of,
     context_of,
     count_of,
@@ -13,6 +14,7 @@ from kvcalc.api.arguments import (
     text_of,
     tokens_of,
     weights_of,
+    words_of,
 )
 from kvcalc.queries.options import CacheFormat, Memory, NamedGpu, RunOptions, Split, Workload
 
@@ -66,7 +68,15 @@ def run_of(
 
 
 def memory_of(
-    vram: object, gpu: NamedGpu | None, kv_memory: object, utilization: object, weights: object, overhead: object
+    vram: object,
+    gpu: NamedGpu | None,
+    kv_memory: object,
+    utilization: object,
+    weights: object,
+    overhead: object,
+    lora: object = None,
+    draft: object = None,
+    beside: object = None,
 ) -> Memory:
     """What one GPU offers, and what comes off it."""
     return Memory(
@@ -76,4 +86,7 @@ def memory_of(
         optional(fraction_of, utilization, "utilization"),
         optional(weights_of, weights, "weights"),
         optional(bytes_of, overhead, "overhead"),
+        optional(adapters_of, lora, "lora"),
+        optional(text_of, draft, "draft"),
+        () if beside is None else tuple(words_of(beside, "beside")),
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from kvcalc.api.arguments import (
+    adapters_of,
     bytes_of,
     card_of,
     cards_of,
@@ -70,6 +71,8 @@ def plan(
     dcp: int | None = None,
     across_machines: bool = False,
     overhead: int | str | None = None,
+    lora: str | None = None,
+    beside: str | list[str] | None = None,
     ttft: str | float | None = None,
     tpot: str | float | None = None,
     e2e: str | float | None = None,
@@ -108,6 +111,8 @@ def plan(
                     split=split_of(tp, pp, dp, dcp),
                     across_machines=switch_of(across_machines, "across_machines"),
                     overhead=optional(bytes_of, overhead, "overhead"),
+                    lora=optional(adapters_of, lora, "lora"),
+                    beside=() if beside is None else tuple(words_of(beside, "beside")),
                     targets=targets_of(ttft, tpot, e2e, percentile),
                     prefix_hit=0.0 if prefix_hit == 0 else _share_of(prefix_hit, "prefix_hit"),
                     every_count=choice_of(count, "count", "machine", "any") == "any",

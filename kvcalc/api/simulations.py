@@ -88,6 +88,8 @@ def simulate(
     utilization: float | str | None = None,
     weights: int | str | None = None,
     overhead: int | str | None = None,
+    lora: str | None = None,
+    beside: str | list[str] | None = None,
     tp: int | None = None,
     pp: int | None = None,
     engine: str | None = None,
@@ -138,7 +140,9 @@ def simulate(
                     open=looped,
                     form=form_of(kv_dtype, None, None, None),
                     split=split_of(tp, pp, None, None),
-                    memory=memory_of(None, card_of(gpu, gpu_file), None, utilization, weights, overhead),
+                    memory=memory_of(
+                        None, card_of(gpu, gpu_file), None, utilization, weights, overhead, lora, beside=beside
+                    ),
                     engine=EngineChoice(
                         optional(text_of, engine, "engine"),
                         None,

@@ -94,6 +94,9 @@ def size(
     utilization: float | str | None = None,
     weights: int | str | None = None,
     overhead: int | str | None = None,
+    lora: str | None = None,
+    draft: str | None = None,
+    beside: str | list[str] | None = None,
     engine: str | None = None,
     block_size: int | None = None,
     max_num_seqs: int | None = None,
@@ -114,7 +117,7 @@ def size(
             workload_of(context, batch, encoder_tokens),
             form_of(kv_dtype, k_dtype, v_dtype, kv_heads),
             split_of(tp, pp, dp, dcp, gpus, ep, dp_attention),
-            memory_of(vram, card_of(gpu, gpu_file), kv_memory, utilization, weights, overhead),
+            memory_of(vram, card_of(gpu, gpu_file), kv_memory, utilization, weights, overhead, lora, draft, beside),
             EngineChoice(
                 optional(text_of, engine, "engine"),
                 optional(flags_of, flags, "flags"),
@@ -152,6 +155,8 @@ def fit(
         stated = None if kv_memory is not None and weights == "auto" else weights
         memory = memory_of(vram, card_of(gpu, gpu_file), kv_memory, utilization, stated, overhead)
         asked = size.question if isinstance(size, SizeResult) else _question_of(size)
+        said = asked.memory
+        memory = memory._replace(lora=said.lora, draft=said.draft, beside=said.beside)
         return FitResult.of(sizes.answer(asked._replace(memory=memory)))
 
 

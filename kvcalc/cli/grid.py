@@ -6,7 +6,17 @@ import typer
 
 from kvcalc.cli.group import BEHIND_DASHES
 from kvcalc.cli.lists import GridWords
-from kvcalc.cli.values import cache_of, fraction_of, gpus_of, refuse_file_alone, run_of, size_of, split_of, tokens_of
+from kvcalc.cli.values import (
+    cache_of,
+    company_of,
+    fraction_of,
+    gpus_of,
+    refuse_file_alone,
+    run_of,
+    size_of,
+    split_of,
+    tokens_of,
+)
 from kvcalc.grid.ranges import names
 from kvcalc.queries.grid_question import Axes, GridQuestion
 from kvcalc.queries.options import Memory
@@ -41,6 +51,7 @@ def grid_question(words: GridWords, ctx: typer.Context | None = None) -> GridQue
             kv_memory=size_of(words.kv_memory, "--kv-memory", None),
             utilization=fraction_of(words.utilization, "--utilization"),
             overhead=size_of(words.overhead, "--overhead", None, zero=True),
+            **company_of(words),
         ),
         words=meta.get(BEHIND_DASHES),
         run=run_of(words),

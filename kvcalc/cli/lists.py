@@ -6,8 +6,8 @@ from kvcalc.cli.completion import complete_engines, complete_gpus, complete_kv_d
 from kvcalc.cli.options import (
     AssumeDenseWords,
     CacheWords,
+    CompanyWords,
     EngineWords,
-    MemoryWords,
     OutputWords,
     RunWords,
     SplitWords,
@@ -47,7 +47,15 @@ class ChartWords(Words):
 
 
 class GridWords(
-    WorkloadWords, CacheWords, EngineWords, RunWords, MemoryWords, SplitWords, ChartWords, OutputWords, AssumeDenseWords
+    WorkloadWords,
+    CacheWords,
+    EngineWords,
+    RunWords,
+    CompanyWords,
+    SplitWords,
+    ChartWords,
+    OutputWords,
+    AssumeDenseWords,
 ):
     """What `sweep` and `compare` take: lists where the other verbs take one value."""
 

@@ -19,6 +19,7 @@ from kvcalc.cli.parameters import Words, option
 __all__ = [
     "AssumeDenseWords",
     "CacheWords",
+    "CompanyWords",
 
     "EngineWords",
     "ExplainWords",
@@ -75,6 +76,12 @@ Weights = Annotated[_Text, option("--weights", metavar="auto|none|DTYPE|SIZE", p
     complete=complete_weights, help="What the whole model's weights take. Default: auto, by the preset.")]  # fmt: skip
 Overhead = Annotated[_Text, option("--overhead", metavar="SIZE", panel=_HARDWARE,
     help="What else takes memory on each GPU. Default: an estimate; with --vram alone 0.")]  # fmt: skip
+Lora = Annotated[_Text, option("--lora", metavar="N:RANK", panel=_HARDWARE,
+    help="Room for N LoRA adapters of the largest rank: 4:16.")]  # fmt: skip
+Draft = Annotated[_Text, option("--draft", metavar="MODEL", panel=_HARDWARE, complete=complete_models,
+    help="A model that drafts tokens on the same GPUs: its weights and its cache.")]  # fmt: skip
+Beside = Annotated[list[str] | None, option("--beside", metavar="MODEL", panel=_HARDWARE, complete=complete_models,
+    help="Another model on the same GPU: its weights and one sequence of it; again for more.")]  # fmt: skip
 Tp = Annotated[_Text, option("--tp", metavar="N", panel=_HARDWARE, help="Tensor-parallel size.")]
 Pp = Annotated[_Text, option("--pp", metavar="N", panel=_HARDWARE, help="Pipeline stages.")]
 Dp = Annotated[_Text, option("--dp", metavar="N", panel=_HARDWARE, help="Replicas that share the batch.")]
@@ -169,6 +176,14 @@ class MemoryWords(Words):
     utilization: Utilization = None
     weights: Weights = None
     overhead: Overhead = None
+
+
+class CompanyWords(MemoryWords):
+    """The same, with what else lives on the GPU."""
+
+    lora: Lora = None
+    draft: Draft = None
+    beside: Beside = None
 
 
 class SplitWords(Words):

@@ -13,7 +13,7 @@ from kvcalc.cli.parameters import verb
 from kvcalc.cli.plan_options import ChoiceWords, PlanWords, TargetWords
 from kvcalc.cli.rows import draw
 from kvcalc.cli.shell import check_targets, emit, source_of
-from kvcalc.cli.values import context_of, count_of, fraction_of, gpus_of, size_of, tokens_of, words_of
+from kvcalc.cli.values import context_of, count_of, fraction_of, gpus_of, lora_of, size_of, tokens_of, words_of
 from kvcalc.core.units import MOST_GPUS
 from kvcalc.errors import ExitCode, KvcalcError, shown
 
@@ -105,6 +105,8 @@ def _question(model: str, words: PlanWords) -> "DeploymentQuestion":
         ),
         across_machines=words.across_machines,
         overhead=size_of(words.overhead, "--overhead", None, zero=True),
+        lora=lora_of(words.lora),
+        beside=tuple(words.beside or ()),
         overheads={name: size_of(text, f"--{name}", 0, zero=True) for name, text in parts.items() if text is not None},
         targets=targets_of(words),
         prefix_hit=_share(words.prefix_hit),

@@ -82,6 +82,8 @@ class OverheadWords(Words):
 
     overhead: Annotated[_Text, option("--overhead", metavar="SIZE", panel=_OVERHEAD,
         help="All of them together, instead of the estimates.")] = None  # fmt: skip
+    lora: o.Lora = None
+    beside: o.Beside = None
     activations: Annotated[_Text, option("--activations", metavar="SIZE", panel=_OVERHEAD,
         help="The peak of a forward pass.")] = None  # fmt: skip
     graphs: Annotated[_Text, option("--graphs", metavar="SIZE", panel=_OVERHEAD,

@@ -13,7 +13,7 @@ from kvcalc.cli.parameters import Words, option, verb
 from kvcalc.cli.plan import TargetWords, targets_of
 from kvcalc.cli.rows import draw
 from kvcalc.cli.shell import check_targets, emit, save, source_of
-from kvcalc.cli.values import cache_of, count_of, memory_of, run_of, split_of, words_of
+from kvcalc.cli.values import cache_of, company_of, count_of, memory_of, run_of, split_of, words_of
 from kvcalc.core.units import parse_size, parse_tokens
 from kvcalc.errors import ExitCode, KvcalcError, shown
 
@@ -87,7 +87,7 @@ class OpenWords(Words):
 
 
 class SimulateWords(
-    RequestWords, FleetWords, TargetWords, OpenWords, o.CacheWords, o.BlockWords, o.RunWords, o.MemoryWords,
+    RequestWords, FleetWords, TargetWords, OpenWords, o.CacheWords, o.BlockWords, o.RunWords, o.CompanyWords,
     o.SplitWords, ChartWords, o.OutputWords, o.AssumeDenseWords,
 ):  # fmt: skip
     """What `simulate` takes."""
@@ -162,7 +162,7 @@ def _question(model: str, trace: str | None, words: SimulateWords) -> "SimulateQ
     if (words.gpus or "").strip().lower() == "auto":  # the fewest GPUs are the fewest replicas of this split
         words.gpus, replicas = None, replicas or "auto"
     source = source_of(model, words)
-    memory = memory_of(words)
+    memory = memory_of(words)._replace(**company_of(words))
     if memory.vram is not None or memory.kv_memory is not None:
         option_name = "--vram" if memory.vram is not None else "--kv-memory"
         raise KvcalcError(f"{option_name}: says nothing of how fast a step goes", "--gpu NAME does")

@@ -1,24 +1,27 @@
 """Options as they were typed become the typed values of a question. Raises KvcalcError with the option's name."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from kvcalc.cli.options import CacheWords, MemoryWords, RunWords, SplitWords, WorkloadWords
+from kvcalc.cli.options import CacheWords, CompanyWords, MemoryWords, RunWords, SplitWords, WorkloadWords
 from kvcalc.core.units import MOST_GPUS, Fraction, parse_integer, parse_size, parse_tokens
 from kvcalc.errors import KvcalcError
 from kvcalc.queries.options import CacheFormat, Memory, NamedGpu, RunOptions, Split, Workload
 
 if TYPE_CHECKING:
+    from kvcalc.core.adapters import Adapters
     from kvcalc.core.weights import Weights
 
 __all__ = [
     "cache_of",
+    "company_of",
     "context_of",
     "count_of",
     "fraction_of",
     "gpu_of",
     "gpus_of",
     "kv_heads_of",
+    "lora_of",
     "memory_of",
     "refuse_file_alone",
     "run_of",
@@ -80,6 +83,20 @@ def memory_of(words: MemoryWords) -> Memory:
         weights=weights_of(words.weights),
         overhead=size_of(words.overhead, "--overhead", None, zero=True),
     )
+
+
+def company_of(words: CompanyWords) -> dict[str, Any]:
+    """What else lives on the GPU, by the names that Memory has."""
+    return {"lora": lora_of(words.lora), "draft": words.draft, "beside": tuple(words.beside or ())}
+
+
+def lora_of(text: str | None) -> "Adapters | None":
+    """Room for adapters."""
+    if text is None:
+        return None
+    from kvcalc.core.adapters import parse_adapters
+
+    return parse_adapters(text, "--lora")
 
 
 def weights_of(text: str | None) -> "Weights | None":

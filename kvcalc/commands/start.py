@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from kvcalc.core.adapters import Adapters
 from kvcalc.core.card import Card
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import Fraction
@@ -17,8 +18,8 @@ class Start(NamedTuple):
     `sequences` are those of one replica, at the same time, with `context` tokens in each. `kv_dtype` is one of the
     engine's formats by our names, or one of its own (`Engine.packed`); None is what it takes by itself. `weights` is a
     format that the checkpoint is not published in; None is as published. `utilization` None is the engine's default.
-    Neither `card` nor `version` nor `experts`, whether the model has any, is said in a command; a flag may depend on
-    them.
+    `adapters` is the room for such, in the engine's flags. Neither `card` nor `version` nor `experts`, whether the
+    model has any, is said in a command; a flag may depend on them.
     """
 
     model: str
@@ -31,6 +32,7 @@ class Start(NamedTuple):
     card: Card | None = None
     version: str | None = None
     experts: bool = False
+    adapters: Adapters | None = None
 
 
 def model_word(start: Start) -> str:

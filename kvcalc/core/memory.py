@@ -31,6 +31,7 @@ class Budget(NamedTuple):
         card: The card whose memory `vram` is, where it was named.
         of_free: The utilization is of what weights and overhead leave, as TensorRT-LLM has it.
         loaded: What an engine packs `auto` weights into; None where it takes them as they are stored.
+        company: Lines of what else lives on the GPU, which no estimate of the engine's stands for.
         divided: Roles of matrices that replicas of attention divide between them as they do the experts.
     """
 
@@ -43,11 +44,17 @@ class Budget(NamedTuple):
     of_free: bool = False
     loaded: DType | None = None
     divided: tuple[Role, ...] = ()
+    company: tuple[Overhead, ...] = ()
+
+    @property
+    def lines(self) -> tuple[Overhead, ...]:
+        """All of what is beside weights and cache."""
+        return (*self.overheads, *self.company)
 
     @property
     def overhead(self) -> int:
         """Bytes that come off the share beside the weights, as counted with."""
-        return total(self.overheads).likely
+        return total(self.lines).likely
 
 
 class MemorySplit(NamedTuple):
@@ -130,7 +137,7 @@ def split_memory(whole: WeightBytes, rank: WeightRange, budget: Budget) -> Memor
     """
     if budget.vram is None:
         raise KvcalcError("--vram: expected a size, or --kv-memory instead")
-    vram, share, size = budget.vram, budget.utilization or Fraction(1, 1), total(budget.overheads)
+    vram, share, size = budget.vram, budget.utilization or Fraction(1, 1), total(budget.lines)
     weights = rank.likely
     low, left, high = (
         kv_budget(vram, share, held, overhead, of_free=budget.of_free)
@@ -150,7 +157,7 @@ def split_memory(whole: WeightBytes, rank: WeightRange, budget: Budget) -> Memor
         weights_source=whole.source,
         card=budget.card,
         rough_weights=whole.rough,
-        overheads=budget.overheads,
+        overheads=budget.lines,
         kv_budget_low=low if low < high else None,
         kv_budget_high=high if low < high else None,
         weights_range=(whole.low, whole.high) if whole.rough and whole.low < whole.high else None,

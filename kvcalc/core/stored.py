@@ -111,6 +111,10 @@ class Stored:
         how = "spread evenly" if self.parts.even else "part by part"
         return RankWeights(ranges, f"{self.name}, {how}", estimated, stages[fullest][1])
 
+    def layer(self, parts: tuple[Part, ...], split: "Division") -> WeightRange:
+        """What one GPU holds of one more layer of these parts."""
+        return self._range([sum(sizes.values()) for sizes in self._stage(Counter(parts), split)])
+
     def _by_stage(self, pp: int) -> list[Counter[Part]]:
         count = len(self.parts.layers)
         stages = [Counter[Part]() for _ in range(pp)]

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from kvcalc.commands.flags import Flags, FlagValues
 from kvcalc.commands.start import Start
 from kvcalc.commands.versions import Version
+from kvcalc.core.adapters import Adapters
 from kvcalc.core.card import Capability, Card
 from kvcalc.core.fitting import Allocator
 from kvcalc.core.model import Model
@@ -111,6 +112,8 @@ class Engine(NamedTuple):
             such check was read.
         run_flags: Its own flag or variable for each option of ours that says how it runs (`RunOptions`).
         lacks: What to do instead of such an option that it does not have.
+        adapters: Its flags for room for adapters; None where no rule of it is known.
+        drafts: Its flags for a model that drafts tokens; None where no rule of it is known.
     """
 
     name: str
@@ -145,6 +148,8 @@ class Engine(NamedTuple):
     keeps_whole: str = ""
     run_flags: Mapping[str, str] = {}
     lacks: Mapping[str, str] = {}
+    adapters: Callable[[Adapters], tuple[str, ...]] | None = None
+    drafts: Callable[[str], tuple[str, ...]] | None = None
     least: Callable[[Version, Stored, str], Capability | None] = any_card
 
 

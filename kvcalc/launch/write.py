@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kvcalc.commands.start import Start
+from kvcalc.core.adapters import Adapters
 from kvcalc.core.units import Fraction
 from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError
@@ -20,6 +21,15 @@ class Written(NamedTuple):
     refused: str | None = None
 
 
+def _room(engine: Engine, adapters: Adapters | None) -> tuple[str, ...]:
+    """The engine's flags for room for adapters. Raises KvcalcError where none is known."""
+    if adapters is None:
+        return ()
+    if engine.adapters is None:
+        raise KvcalcError(f"--lora: how {engine.name} keeps room for adapters is not known here")
+    return engine.adapters(adapters)
+
+
 def commands_for(start: Start, share: Callable[[Engine], Fraction | None] | None = None) -> dict[str, Written]:
     """How each engine that has a command for it would be started so, by the engine's name.
 
@@ -31,6 +41,7 @@ def commands_for(start: Start, share: Callable[[Engine], Fraction | None] | None
             continue
         try:
             words = engine.start(start._replace(utilization=share(engine)) if share else start)
+            words += _room(engine, start.adapters)
         except KvcalcError as error:
             written[engine.name] = Written(refused=error.message)
         else:

@@ -1,12 +1,12 @@
 """What a plan is asked for, and what it chooses among: cards, formats, and ways to spread a replica."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from kvcalc.core.card import Card
 from kvcalc.core.fitting import Fit
 from kvcalc.core.memory import MemorySplit
-from kvcalc.core.overheads import as_stated
+from kvcalc.core.overheads import Overhead, as_stated
 from kvcalc.core.request import Request
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import MOST_TOKENS, Fraction
@@ -38,8 +38,8 @@ class PlanQuestion(NamedTuple):
 
     `limit` is what a server must allow a sequence, one more than `context` where the last token is never written.
     `rate` are requests a second, of whose prompts `found` stands in the cache, and `targets` what they are promised.
-    `overhead` stands for all lines, `stated` for some. `across`: tp may span machines. `pinned`: a replica may
-    have any number of GPUs, since the asker chose its split or said so.
+    `overhead` stands for all lines, `stated` for some, and `company` for what else lives on the GPUs. `across`: tp may
+    span machines. `pinned`: a replica may have any number of GPUs, since the asker chose its split or said so.
     """
 
     context: int
@@ -56,6 +56,7 @@ class PlanQuestion(NamedTuple):
     stated: Mapping[str, int] = {}
     attained: Attained = Attained()
     limit: int | None = None
+    company: Callable[[Request], tuple[Overhead, ...]] | None = None
 
     @property
     def allowed(self) -> int:

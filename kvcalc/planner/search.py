@@ -97,9 +97,11 @@ class Search:
         asked, of = self.question, request if self.backend.grows or (allowed and self.backend.limited) else None
 
         def made() -> tuple[Overhead, ...]:
-            return self.backend.beside(
+            lines = self.backend.beside(
                 config, card, overhead=asked.overhead, stated=asked.stated, request=of, allowed=allowed
             ).lines
+            more = asked.company
+            return lines if more is None else (*lines, *more(config.precision.request._replace(layout=config.layout)))
 
         return made() if of is not None else self._lines.get(config, card, made)
 

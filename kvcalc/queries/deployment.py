@@ -37,6 +37,10 @@ def deployment_of(question: SimulateQuestion, model: Model, trace: Trace) -> Dep
             "--gpu: expected a GPU, which says how fast a step goes and what the pool holds",
             "or --step 30ms --unlimited for what requests would hold without one",
         )
+    if question.memory.draft is not None:
+        raise KvcalcError(
+            "--draft: how many drafted tokens are right is not known, and so is how fast it goes", "leave it out"
+        )
     if (question.split.dp or 1) > 1:
         raise KvcalcError("--dp: replicas of a fleet are --replicas here", "leave it out")
     sized = _sized(question, model, trace)

@@ -19,7 +19,7 @@ from kvcalc.queries.options import (
     layout_of,
     request_for,
 )
-from kvcalc.queries.source import Source, load_model
+from kvcalc.queries.source import Source, other_model
 
 if TYPE_CHECKING:
     from kvcalc.engines.base import Engine
@@ -41,6 +41,8 @@ class EngineQuestion(NamedTuple):
         at_most: The batch is the most that the command allows at once.
         warnings: What the asker should know of his flags.
         run: How the engine runs, as far as somebody said.
+        draft: The model that drafts tokens, whose weights are loaded too.
+        drafts_itself: The checkpoint's own layers draft tokens, and are loaded.
     """
 
     engine: "Engine"
@@ -50,6 +52,8 @@ class EngineQuestion(NamedTuple):
     at_most: bool
     warnings: tuple[str, ...]
     run: RunOptions = RunOptions()
+    draft: "Model | None" = None
+    drafts_itself: bool = False
 
     def budget(self, budget: Budget | None) -> Budget | None:
         """The budget, with what the engine's flags and its own defaults say of the memory. Raises KvcalcError."""
@@ -91,15 +95,20 @@ def ask_engine(
     """
     from kvcalc.engines.placement import uncut
     from kvcalc.engines.question import Question
-    from kvcalc.launch.running import running, told
+    from kvcalc.launch.running import running, told, with_company
 
     started = told(started, choice.run.stated)
     engine = started.engine
+    started = with_company(started, memory.lora, memory.draft)
     started = started._replace(read=started.read._replace(memory=_server_memory(split, memory)))
     stated = _with_length(engine.options_of(started.program, started.read, model), started, workload, model)
+    draft = None
     if stated.draft is not None:
-        model = replace(model, draft=_draft(source, stated.draft).layers)
+        draft = other_model(source, stated.draft, "the draft model")
+        model = replace(model, draft=draft.layers)
         stated = stated._replace(settings={**stated.settings, "drafted": True})
+    itself = draft is None and bool(model.draft) and "drafts" in {each.effect.key for each in stated.uncounted}
+    stated = _counted_drafts(stated, model if draft is None else draft)
     packed = (form.kv_dtype or "").strip().lower()
     if packed in engine.packed:
         form = form._replace(kv_dtype=engine.packed[packed])
@@ -126,7 +135,7 @@ def ask_engine(
     stored = engine.stored(started.program, started.read, model)
     warnings = (*behind_it, *started.warnings, *stated.warnings)
     run = RunOptions(**running(started))
-    return size, EngineQuestion(engine, question, stated, stored, at_most, warnings, run)
+    return size, EngineQuestion(engine, question, stated, stored, at_most, warnings, run, draft, itself)
 
 
 def _with_length(stated: "EngineOptions", started: "Launch", workload: Workload, model: Model) -> "EngineOptions":
@@ -144,15 +153,14 @@ def _with_length(stated: "EngineOptions", started: "Launch", workload: Workload,
     return stated._replace(options={name: value for name, value in stated.options.items() if name != "context"})
 
 
-def _draft(source: Source, name: str) -> Model:
-    """The model that drafts tokens, which may be on another machine."""
-    try:
-        return load_model(source, name)
-    except KvcalcError as error:
-        raise KvcalcError(
-            f"the draft model: {error.message}",
-            "its name or folder here, or its layers as `draft` in a copy of the model's preset, with method mtp",
-        ) from None
+def _counted_drafts(stated: "EngineOptions", model: Model) -> "EngineOptions":
+    """The flags without those whose weights are counted: those of a draft model, or of the model's own draft layers."""
+    from kvcalc.core.parts import composition
+
+    parts = composition(model)
+    if parts is None or (not model.parameters and not model.weights_bytes):
+        return stated
+    return stated._replace(uncounted=tuple(each for each in stated.uncounted if each.effect.key != "drafts"))
 
 
 def _block(engine: "Engine", stated: "EngineOptions", size: int | None) -> dict[str, int]:

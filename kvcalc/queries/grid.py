@@ -10,6 +10,7 @@ from kvcalc.core import dtypes
 from kvcalc.core.memory import memory_split
 from kvcalc.core.memory import warnings as memory_warnings
 from kvcalc.core.model import Model
+from kvcalc.core.overheads import Overhead
 from kvcalc.core.request import Request, ask
 from kvcalc.core.request import warnings as request_warnings
 from kvcalc.core.sizing import Size
@@ -18,6 +19,7 @@ from kvcalc.core.weights import parse as parse_weights
 from kvcalc.errors import KvcalcError
 from kvcalc.grid.ranges import bounded, numbers
 from kvcalc.grid.sweep import Grid, GridCell, Plane, PlaneQuestion
+from kvcalc.queries.company import company_of
 from kvcalc.queries.grid_question import Axes, GridAnswer, GridQuestion
 from kvcalc.queries.memory import beside
 from kvcalc.queries.options import (
@@ -87,6 +89,8 @@ def answer(source: Source, model: Model, question: GridQuestion) -> GridAnswer:
             size, posed = _posed(source, model, chosen, launches[choice.engine])
             budget = budget_of_card(stated) if posed is None else posed.budget(stated)
             growing = None
+            if budget is not None and budget.vram is not None:
+                budget = budget._replace(company=_company(source, chosen.memory, size, posed))
             if budget is not None and not budget.overheads:
                 budget = budget._replace(overheads=beside(budget, size.request, posed).lines)
                 growing = budget if posed is not None and posed.engine.grows else None
@@ -133,6 +137,14 @@ def _chosen(question: GridQuestion, lists: _Lists, choice: _Choice) -> _Chosen:
         question.memory._replace(gpu=choice.gpu, weights=weights),
         EngineChoice(choice.engine, question.words, run=question.run),
     )
+
+
+def _company(source: Source, memory: Memory, size: Size, posed: "EngineQuestion | None") -> tuple[Overhead, ...]:
+    """What else lives on the GPU. Raises KvcalcError for a draft without an engine, whose cache has no plane."""
+    company = company_of(source, memory, size, posed)
+    if company.of_draft is not None:
+        raise KvcalcError("--draft: a grid has one cache, and no engine counts both", "name an engine that does: vllm")
+    return company.lines
 
 
 def _posed(

@@ -10,6 +10,7 @@ from kvcalc.core.units import Fraction
 from kvcalc.errors import KvcalcError
 
 if TYPE_CHECKING:  # a short question asks about no memory, and imports nothing that it does not need
+    from kvcalc.core.adapters import Adapters
     from kvcalc.core.card import Card
     from kvcalc.core.memory import Budget
     from kvcalc.core.weights import Weights
@@ -93,6 +94,9 @@ class Memory(NamedTuple):
         utilization: The fraction of the memory that is used. Default: the engine's own, else 0.9 with a card, else 1.
         weights: What the whole model's weights take. Default: auto, by the model's facts.
         overhead: Bytes on each GPU beside weights and cache. Default: an estimate; with `vram` alone 0.
+        lora: Adapters that a GPU has room for.
+        draft: A model that drafts tokens: its name or path.
+        beside: Other models on the same GPU: their names or paths.
     """
 
     vram: int | None = None
@@ -101,6 +105,9 @@ class Memory(NamedTuple):
     utilization: Fraction | None = None
     weights: "Weights | None" = None
     overhead: int | None = None
+    lora: "Adapters | None" = None
+    draft: str | None = None
+    beside: tuple[str, ...] = ()
 
 
 _NOTHING = Memory()
@@ -244,8 +251,9 @@ def budget_for(memory: Memory) -> "Budget | None":
     from kvcalc.core.overheads import as_stated
 
     if memory.kv_memory is not None:
-        for name in ("vram", "utilization", "weights", "overhead"):  # a card says whose kernels run
-            if getattr(memory, name) is not None:
+        # A card says whose kernels run, and a draft fills the same memory.
+        for name in ("vram", "utilization", "weights", "overhead", "lora", "beside"):
+            if getattr(memory, name) not in (None, ()):
                 raise KvcalcError(
                     f"--kv-memory: contradicts --{name}, since it is the memory of the cache alone",
                     "give either --kv-memory, or --vram or --gpu and what comes off it",
@@ -255,8 +263,8 @@ def budget_for(memory: Memory) -> "Budget | None":
     if memory.vram is not None and card is not None:
         raise KvcalcError("--gpu: contradicts --vram, since it says how much memory there is", "leave one of them out")
     if memory.vram is None and card is None:
-        for name in ("utilization", "weights", "overhead"):
-            if getattr(memory, name) is not None:
+        for name in ("utilization", "weights", "overhead", "lora", "draft", "beside"):
+            if getattr(memory, name) not in (None, ()):
                 raise KvcalcError(f"--{name}: has no effect without a budget", "add --vram SIZE or --gpu NAME")
         return None
     return Budget(

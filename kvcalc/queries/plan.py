@@ -1,6 +1,7 @@
 """Which GPUs, how many, split how, with which cache: the question of the verb `plan`, and the search for its answer."""
 
 from collections.abc import Callable
+from functools import partial
 
 from kvcalc.core.memory import warnings as memory_warnings
 from kvcalc.core.model import Model
@@ -18,6 +19,7 @@ from kvcalc.planner.replica import replica_layouts
 from kvcalc.planner.rows import PlanRow
 from kvcalc.planner.search import Search
 from kvcalc.queries.candidates import SLOWEST, candidates_of, check_number, order_of
+from kvcalc.queries.company import neighbours
 from kvcalc.queries.options import DEFAULT_UTILIZATION
 from kvcalc.queries.plan_question import DeploymentQuestion, PlanAnswer
 from kvcalc.queries.precisions import NamedEngine, PrecisionMaker, engine_named
@@ -166,6 +168,9 @@ def _wanted(question: DeploymentQuestion, context: int, sizes: Lengths | None) -
         across=question.across_machines,
         overhead=question.overhead,
         stated=question.overheads,
+        company=partial(neighbours, question.source, lora=question.lora, beside=question.beside)
+        if question.lora or question.beside
+        else None,
     )
 
 

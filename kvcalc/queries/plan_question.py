@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from kvcalc.core.adapters import Adapters
 from kvcalc.core.model import Model
 from kvcalc.core.units import Fraction
 from kvcalc.perf.latency import Targets
@@ -41,6 +42,8 @@ class DeploymentQuestion(NamedTuple):
         split: What of the split is fixed; `dp` fixes the number of replicas.
         across_machines: tp may span machines.
         overhead: Bytes on each GPU beside weights and cache, instead of the estimates.
+        lora: Adapters that a GPU has room for.
+        beside: Other models on the same GPU: their names or paths.
         overheads: The same for single ones, by their names in `launch.beside`.
         targets: Seconds that so many of 100 requests are promised.
         prefix_hit: The share of a prompt's tokens that a replica finds in its cache.
@@ -70,6 +73,8 @@ class DeploymentQuestion(NamedTuple):
     split: Split = Split()
     across_machines: bool = False
     overhead: int | None = None
+    lora: Adapters | None = None
+    beside: tuple[str, ...] = ()
     overheads: Mapping[str, int] = {}
     targets: Targets | None = None
     prefix_hit: float = 0.0

@@ -67,6 +67,7 @@ class SizeAnswer(NamedTuple):
         beside: What is estimated beside weights and cache, and whose estimate it is; None where nothing is.
         run: How the engine runs, as far as somebody said.
         devices: What each device and the host hold, where an engine's flags place layers.
+        memory: What was said of the memory.
     """
 
     size: Size
@@ -77,6 +78,7 @@ class SizeAnswer(NamedTuple):
     beside: "Beside | None" = None
     run: RunOptions = RunOptions()
     devices: "tuple[HeldDevice, ...]" = ()
+    memory: Memory = Memory()
 
 
 def answer(question: SizeQuestion) -> SizeAnswer:
@@ -89,17 +91,20 @@ def answer(question: SizeQuestion) -> SizeAnswer:
     budget, warnings = budget_of_card(stated), request_warnings(size.request)
     if budget is None:
         return SizeAnswer(size, None, None, None, tuple(warnings))
-    from kvcalc.core.fitting import fit
+    from kvcalc.core.fitting import exact_allocator, fit
     from kvcalc.core.memory import warnings as memory_warnings
+    from kvcalc.queries.company import company_of
 
-    estimated = None
+    company = company_of(question.source, question.memory, size, None)
+    budget, estimated = budget._replace(company=company.lines), None
     if budget.card is not None and not budget.overheads:  # nothing is known to sit beside bare memory
         from kvcalc.queries.memory import beside
 
         estimated = beside(budget, size.request, None)
         budget = budget._replace(overheads=estimated.lines)
-    fitted = fit(size, budget)
-    return SizeAnswer(size, budget, fitted, None, (*warnings, *memory_warnings(fitted.memory)), estimated)
+    fitted = fit(size, budget, company.fitted(exact_allocator(size)) if company.of_draft else None)
+    warnings = [*warnings, *memory_warnings(fitted.memory)]
+    return SizeAnswer(size, budget, fitted, None, tuple(warnings), estimated, memory=question.memory)
 
 
 def _engine_answer(question: SizeQuestion) -> SizeAnswer:
@@ -111,6 +116,7 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
     from kvcalc.core.memory import warnings as memory_warnings
     from kvcalc.engines.base import allocator_of, reserve  # engines are not what a short question asks about
     from kvcalc.launch.command import launch
+    from kvcalc.queries.company import company_of
     from kvcalc.queries.devices import PLACED, held, verdict
     from kvcalc.queries.engine import ask_engine
     from kvcalc.queries.memory import beside
@@ -125,6 +131,8 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
     )
     reservation, budget = reserve(posed.engine, posed.question), posed.budget(stated)
     estimated, grown = None, None
+    if budget is not None and budget.vram is not None:
+        budget = budget._replace(company=company_of(source, question.memory, size, posed).lines)
     if budget is not None and budget.vram is not None and not budget.overheads:
         estimated = beside(budget, size.request, posed)
         budget, grown = budget._replace(overheads=estimated.lines), budget.vram if posed.engine.grows else None
@@ -148,7 +156,9 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
         warnings.append(_AT_MOST)
     stored = posed.stored if budget is not None and budget.weights == "auto" else None
     warnings += memory_warnings(fitted and fitted.memory, stored)
-    return SizeAnswer(size, budget, fitted, reservation, tuple(warnings), estimated, posed.run, devices)
+    return SizeAnswer(
+        size, budget, fitted, reservation, tuple(warnings), estimated, posed.run, devices, question.memory
+    )
 
 
 def _shortened(posed: "EngineQuestion", reservation: "Reservation", fitted: "Fit") -> "EngineQuestion | None":

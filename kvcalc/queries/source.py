@@ -7,7 +7,7 @@ from kvcalc.core.model import Model
 from kvcalc.errors import KvcalcError
 from kvcalc.library import loader
 
-__all__ = ["Source", "load_model"]
+__all__ = ["Source", "load_model", "other_model"]
 
 
 def _no_text(expected: str, example: str) -> bytes:  # noqa: ARG001 - one signature for all
@@ -32,6 +32,17 @@ class Source(NamedTuple):
     def text(self) -> str:
         """What was typed, for a command that is to be typed again; the model's name where it is a value."""
         return self.model if isinstance(self.model, str) else "" if self.model is None else self.model.name
+
+
+def other_model(source: Source, name: str, what: str) -> Model:
+    """A model beside the one that is asked about, which may be on another machine. Raises KvcalcError that names
+    `what` asks for it.
+    """
+    try:
+        return load_model(source, name)
+    except KvcalcError as error:
+        hint = "its name or folder here, or its layers as `draft` in a copy of the model's preset, with method mtp"
+        raise KvcalcError(f"{what}: {error.message}", error.hint if what.startswith("--") else hint) from None
 
 
 def load_model(source: Source, name: str | None = None) -> Model:

@@ -104,6 +104,7 @@ def _start(answer: PlanAnswer, row: PlanRow) -> Start:
         row.card if row.card.name else None,
         None if answer.engine is None else answer.engine.started.version.name,
         answer.model.dimensions is not None and bool(answer.model.dimensions.experts),
+        answer.question.lora,
     )
 
 

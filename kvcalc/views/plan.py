@@ -71,6 +71,8 @@ def _request(answer: PlanAnswer) -> "PlanRequest":
         "max_gpus": wanted.most_gpus,
         "vram_bytes": candidates[0].card.memory if not candidates[0].card.name else None,
         "utilization": None if question.utilization is None else str(question.utilization),
+        "lora": None if question.lora is None else f"{question.lora.number}:{question.lora.rank}",
+        "beside": list(question.beside),
         "kv_dtype": list(dict.fromkeys(precision.kv for precision in answer.precisions)),
         "weights": list(question.weights),
         "engine": engine.started.engine.name if engine else None,

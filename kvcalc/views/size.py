@@ -7,7 +7,6 @@ from kvcalc.core.kinds import kind
 from kvcalc.core.model import Attention, Cache, Compressed, Indexer, Latent, Recurrent, Shared
 from kvcalc.core.request import Request
 from kvcalc.core.sizing import CacheGroup, Size
-from kvcalc.queries.options import RunOptions
 from kvcalc.queries.size import SizeAnswer
 from kvcalc.version import __version__
 from kvcalc.views.model import model_values
@@ -45,7 +44,7 @@ def size_document(answer: SizeAnswer, given_back: "Sequence[Saving]" = (), *, ex
         "schema": "kvcalc.size/1",
         "kvcalc_version": __version__,
         "model": model_values(size.request.facts),
-        "request": _request(size.request, answer.budget, engine, answer.run),
+        "request": _request(answer, engine),
         "warnings": list(answer.warnings),
         "kv": kv_values(size),
         "textbook": _textbook(size),
@@ -85,7 +84,8 @@ def _device(held: "HeldDevice") -> "DeviceLine":
     }
 
 
-def _request(request: Request, budget: "Budget | None", engine: "EngineSizes | None", run: RunOptions) -> "SizeRequest":
+def _request(answer: SizeAnswer, engine: "EngineSizes | None") -> "SizeRequest":
+    request, budget, run, asked = answer.size.request, answer.budget, answer.run, answer.memory
     layout = request.layout
     whole = budget if budget is not None and budget.kv_memory is None else None
     card = None if budget is None else budget.card
@@ -108,6 +108,9 @@ def _request(request: Request, budget: "Budget | None", engine: "EngineSizes | N
         "utilization": None if whole is None else _share(whole),
         "weights": None if whole is None else _weights(whole),
         "overhead_bytes": None if whole is None else whole.overhead,
+        "lora": None if asked.lora is None else f"{asked.lora.number}:{asked.lora.rank}",
+        "draft": asked.draft,
+        "beside": list(asked.beside),
         "gpu": None if card is None else card.name,
         "memory_source": _memory_source(budget),
         "kv_memory_bytes": None if budget is None else budget.kv_memory,

@@ -42,7 +42,7 @@ EFFECTS = {
     **effects("redundant", "--ep-num-redundant-experts --enable-eplb", "may keep experts more than once", "more",
               idle="0"),
     **effects("elastic", "--elastic-ep-backend --enable-elastic-expert-backup", "keeps room for lost ranks", "more"),
-    **effects("adapters", "--enable-lora --lora-paths --uno-lora-path", "keeps room for adapters", "more"),
+    **effects("adapters", "--uno-lora-path", "keeps room for adapters", "more"),
     **effects("language", "--language-only --language-model-only --encoder-only", "leaves one half of the model out",
               "less"),
     **effects("towers", "--mm-enable-dp-encoder", "keeps the encoder of images whole on each rank", "more",

@@ -179,5 +179,10 @@ ENGINE = Engine(
         "max_num_batched_tokens": "--chunked-prefill-size",
         "language_model_only": "--language-model-only",
     },
+    adapters=lambda room: (
+        *("--enable-lora", "--max-loras-per-batch", f"{room.number}"),
+        *("--max-lora-rank", f"{room.rank}", "--lora-target-modules", "all"),
+    ),
+    drafts=lambda name: ("--speculative-algorithm", "STANDALONE", "--speculative-draft-model-path", name),
     lacks={"enforce_eager": "behind --: --disable-decode-cuda-graph --disable-prefill-cuda-graph"},
 )

@@ -6,7 +6,7 @@ Those of 0.5.23, `srt/arg_groups/fields`.
 __all__ = ["MANY", "SWITCHES", "WORDS"]
 
 _SWITCHES = """
-    enable-lean-attention enable-lora enable-lora-overlap-loading enable-quant-communications
+    enable-lean-attention enable-lora-overlap-loading enable-quant-communications
     abort-on-priority-when-disabled allow-auto-truncate checkpoint-engine-wait-weights-before-ready
     constrained-json-disable-any-whitespace debug-cuda-graph delete-ckpt-after-loading
     disable-aiter-allreduce-fusion-in-decode disable-aiter-allreduce-fusion-in-prefill disable-attn-tp-gather
@@ -61,8 +61,8 @@ SWITCHES = frozenset(f"--{name}" for name in _SWITCHES.split()) | frozenset(
 _MANY = """
     allowed-media-domains bucket-e2e-request-latency bucket-inter-token-latency bucket-time-to-first-token
     cuda-graph-bs-decode cuda-graph-bs-prefill custom-weight-loader debug-tensor-dump-layers encoder-register-urls
-    encoder-urls flashinfer-autotune-skip-ops gc-threshold generation-tokens-buckets log-requests-target lora-paths
-    lora-target-modules model-checksum numa-node prefill-delayer-forward-passes-buckets
+    encoder-urls flashinfer-autotune-skip-ops gc-threshold generation-tokens-buckets log-requests-target
+    model-checksum numa-node prefill-delayer-forward-passes-buckets
     prefill-delayer-wait-seconds-buckets prompt-tokens-buckets return-aux-hidden-state-layer-ids
     tokenizer-metrics-allowed-custom-labels uvicorn-access-log-exclude-prefixes
 """
@@ -112,9 +112,9 @@ _WORDS = """
     linear-attn-verify-backend linear-replayssm-cache-len lmcache-config-file load-balance-method load-format
     load-publish-endpoint load-snapshot-publish-interval log-level log-level-http log-requests-format
     log-requests-level log-requests-target lora-backend lora-drain-wait-threshold lora-eviction-policy
-    lora-paths lora-target-modules mamba-backend mamba-cache-philox-rounds mamba-max-states-per-path
+    mamba-backend mamba-cache-philox-rounds mamba-max-states-per-path
     mamba-track-interval max-ep-size max-loaded-loras max-lora-chunk-size
-    max-lora-rank max-loras-per-batch max-prefill-tokens max-queued-requests media-url-max-file-size-mb
+    max-prefill-tokens max-queued-requests media-url-max-file-size-mb
     min-free-slots-delay mm-attention-backend mm-feature-transport mm-global-cache-backend
     mm-io-worker-num mm-preprocess-cache-size-mb mm-process-config mm-processor-worker-num model-checksum
     model-config-parser model-impl model-loader-extra-config modelexpress-config

@@ -8,6 +8,7 @@ from kvcalc.core import dtypes
 from kvcalc.core.model import Model
 from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.core.weights import loaded_as_fp8
+from kvcalc.engines.adapters import adapter_room, unknown_adapters
 from kvcalc.engines.options import EngineOptions, model_flag
 from kvcalc.engines.overrides import known, limit, parse_object
 from kvcalc.engines.sglang.effects import EFFECTS
@@ -74,6 +75,11 @@ FLAGS = Flags(
         Flag("disable_radix_cache", ("--disable-radix-cache",)),
         Flag("disable_overlap", ("--disable-overlap-schedule",)),
         Flag("dp_attention", ("--enable-dp-attention",)),
+        Flag("lora", ("--enable-lora",)),
+        Flag("lora", ("--lora-paths",), word, several=True),
+        Flag("max_loras", ("--max-loras-per-batch",), parse_integer),
+        Flag("lora_targets", ("--lora-target-modules",), word, several=True),
+        Flag("max_lora_rank", ("--max-lora-rank",), parse_integer),
         Flag("multimodal", ("--enable-multimodal",)),
         *(Flag("pools", (name,), constant=name) for name in _POOLS),
         Flag("whole_windows", ("--disable-hybrid-swa-memory",)),
@@ -90,7 +96,7 @@ FLAGS = Flags(
 _OPTIONS = ("tp", "pp", "dp", "dcp", "context")
 _APART = (
     "model", "utilization", "kv_dtype", "dtype", "quantization", "overrides", "dp_attention", "attention_dp", "ep",
-    *_OPTIONS,
+    "lora", "max_loras", "max_lora_rank", "lora_targets", *_OPTIONS,
 )  # fmt: skip
 
 
@@ -125,6 +131,10 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         settings["context_length"] = values.get("context", limited)
     _spread_attention(values, options, settings)
     uncounted = _spread_experts(values, model, options, settings, read.uncounted)
+    if (room := adapter_room(values, 8, 0)) is not None:  # max_loras_per_batch; the rank is that of the paths
+        lacking = unknown_adapters(model, "--enable-lora", values.get("lora_targets"), room)
+        uncounted = (*uncounted, *lacking)
+        settings |= {} if lacking else {"adapters": room}
     draft, algorithm = values.get("draft_model"), str(values.get("algorithm", "")).upper()
     return EngineOptions(
         options,

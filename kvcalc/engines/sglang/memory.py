@@ -9,6 +9,7 @@ from kvcalc.core.kinds import encodes
 from kvcalc.core.model import Attention, Compressed, Indexer, Latent, VisionTower
 from kvcalc.core.overheads import Estimate, Overhead
 from kvcalc.core.units import Fraction
+from kvcalc.engines.adapters import adapters_of
 from kvcalc.engines.forward import gib
 from kvcalc.engines.question import Question
 from kvcalc.engines.sglang.flags import integer
@@ -116,6 +117,7 @@ def memory(question: Question, vram: int) -> tuple[Overhead, ...]:
         rule = "100 MB of images' features, and 1 GiB more where they are passed on by CUDA IPC"
         size = gib(100 / 1024, 100 / 1024, 1 + 100 / 1024)
         lines.append(Overhead("encoder", size, rule, "sglang kv_cache_configurator.py, mm_runtime_reservation_gb"))
+    lines += adapters_of(question, "sglang lora/mem_pool.py, LoRAMemoryPool")
     if rocm and _aiter(question):
         rule = "AITER keeps 15 % of the share back above 8,192 tokens of context, whoever states it"
         size = Estimate(*(15 * vram * tenths // 1000 for tenths in _AITER_SHARE))

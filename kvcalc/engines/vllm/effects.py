@@ -33,8 +33,6 @@ EFFECTS = {
     **effects("redundant", "--enable-eplb", "may keep experts more than once", "more", back="--no-enable-eplb"),
     **effects("elastic", "--enable-elastic-ep", "keeps room for ranks that come and go", "more",
               back="--no-enable-elastic-ep"),
-    **effects("adapters", "--enable-lora --lora-modules", "keeps room for adapters", "more", idle="false",
-              back="--no-enable-lora"),
     **effects("language", "--language-model-only --mm-encoder-only", "leaves one half of the model out", "less",
               back="--no-language-model-only --no-mm-encoder-only"),
     **effects("towers", "--mm-encoder-tp-mode", "may keep the encoder of images whole on each rank", "more",

@@ -123,4 +123,9 @@ ENGINE = Engine(
         for name in ("max_num_seqs", "max_num_batched_tokens", "enforce_eager", "language_model_only")
     },
     least=kernels.least,
+    adapters=lambda room: (
+        *("--enable-lora", "--max-loras", f"{room.number}"),
+        *("--max-lora-rank", f"{room.rank}"),
+    ),
+    drafts=lambda name: ("--spec-method", "draft_model", "--spec-model", name, "--spec-tokens", "3"),
 )

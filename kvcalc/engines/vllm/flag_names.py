@@ -13,8 +13,8 @@ _SWITCHES = """
     data-parallel-hybrid-lb data-parallel-external-lb data-parallel-multi-port-external-lb enable-hc-sp
     enable-batch-sharded-sampling enable-ep-weight-filter enable-dbo
     enable-shm-tensor-arena enable-elastic-ep disable-nccl-for-dp-synchronization enable-eplb
-    ray-workers-use-nsight disable-custom-all-reduce enable-fault-tolerance swa-bounded-replay enable-lora
-    enable-tower-connector-lora fully-sharded-loras specialize-active-lora enable-mixed-moe-lora-format
+    ray-workers-use-nsight disable-custom-all-reduce enable-fault-tolerance swa-bounded-replay
+    enable-tower-connector-lora specialize-active-lora enable-mixed-moe-lora-format
     enable-moe-shared-loras kv-cache-metrics cudagraph-metrics enable-layerwise-nvtx-tracing enable-mfu-metrics
     enable-logging-iteration-details jit-monitor-verbose long-prefill-token-threshold-adaptive
     disable-chunked-mm-input scheduler-reserve-full-isl enable-flashinfer-autotune
@@ -35,7 +35,7 @@ SWITCHES |= {"-dph", "-dpe", "-dpm", "-O1", "-O2", "-O3"}
 # Those that take several words, as lists do (`arg_utils.py: get_kwargs`).
 _MANY = """
     served-model-name allowed-media-domains cudagraph-capture-sizes numa-bind-nodes numa-bind-cpus device-ids
-    lora-target-modules ignore-patterns collect-detailed-traces sleep-preserve-parameter-names logits-processors
+    ignore-patterns collect-detailed-traces sleep-preserve-parameter-names logits-processors
     lora-modules api-key middleware
 """
 MANY = frozenset(f"--{name}" for name in _MANY.split())
@@ -61,8 +61,8 @@ _WORDS = """
     mm-processor-kwargs mm-processor-cache-gb mm-processor-cache-type mm-hasher-algorithm
     mm-shm-cache-max-object-size-mb mm-encoder-tp-mode mm-encoder-attn-backend mm-encoder-attn-dtype
     mm-encoder-fp8-scale-path mm-encoder-fp8-scale-save-path mm-encoder-fp8-scale-save-margin video-pruning-rate
-    video-pruning-method mm-tensor-ipc mm-processor-device mm-ipc-gpu-memory-gb max-loras
-    max-lora-rank lora-dtype max-cpu-loras lora-target-modules default-mm-loras max-lora-cls-labels lora-modules
+    video-pruning-method mm-tensor-ipc mm-processor-device mm-ipc-gpu-memory-gb
+    lora-dtype max-cpu-loras default-mm-loras max-lora-cls-labels lora-modules
     logging-config log-level log-config-file show-hidden-metrics-for-version otlp-traces-endpoint
     collect-detailed-traces per-request-spec-decode-metrics kv-cache-metrics-sample custom-histogram-buckets
     jit-monitor-mode max-num-scheduled-tokens max-num-active-seqs max-num-queued-reqs max-num-queued-tokens

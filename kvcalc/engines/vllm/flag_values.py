@@ -20,6 +20,7 @@ __all__ = [
     "layer_names",
     "length",
     "limits",
+    "lora_rank",
     "partition",
     "size",
     "speculative_config",
@@ -49,6 +50,20 @@ def size(text: str, what: str) -> int:
 def length(text: str, what: str) -> int:
     """`--max-model-len`: a size, or the longest that fits."""
     return AUTO if text.strip().lower() in ("auto", "-1") else size(text, what)
+
+
+_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # MaxLoRARanks of config/lora.py, 0.27.1
+
+
+def lora_rank(text: str, what: str) -> int:
+    """`--max-lora-rank`: one of those that the engine has room for."""
+    rank = parse_integer(text, what)
+    if rank not in _RANKS:
+        more = next((each for each in _RANKS if each > rank), _RANKS[-1])
+        raise KvcalcError(
+            f"{what}: expected one of {', '.join(map(str, _RANKS))}, got {rank}", f"{more}, as vLLM has it"
+        )
+    return rank
 
 
 _SPECULATIVE = {"method": "method", "num_speculative_tokens": "speculative", "model": "draft_model",

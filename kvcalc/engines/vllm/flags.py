@@ -10,6 +10,7 @@ from kvcalc.core import dtypes
 from kvcalc.core.model import Model
 from kvcalc.core.units import Fraction, parse_integer
 from kvcalc.core.weights import loaded_as_fp8
+from kvcalc.engines.adapters import adapter_room, unknown_adapters
 from kvcalc.engines.options import EngineOptions, model_flag
 from kvcalc.engines.overrides import limit, parse_object
 from kvcalc.engines.uncounted import drafting, loaded_in_16_bits, packed_otherwise
@@ -28,6 +29,7 @@ from kvcalc.engines.vllm.flag_values import (
     layer_names,
     length,
     limits,
+    lora_rank,
     partition,
     size,
     speculative_config,
@@ -108,6 +110,11 @@ FLAGS = Flags(
         *_switch("enable_chunked_prefill", "enable-chunked-prefill", apart=True),
         *_switch("expert_parallel", "enable-expert-parallel", apart=True),
         Flag("expert_parallel", ("-ep",)),
+        *_switch("lora", "enable-lora", apart=True),
+        *_switch("fully_sharded_loras", "fully-sharded-loras", apart=True),
+        Flag("max_loras", ("--max-loras",), parse_integer, apart=True),
+        Flag("lora_targets", ("--lora-target-modules",), word, several=True, apart=True),
+        Flag("max_lora_rank", ("--max-lora-rank",), lora_rank, apart=True),
         *_switch("async_scheduling", "async-scheduling"),
         *_switch("enable_prefix_caching", "enable-prefix-caching"),
         *_switch(
@@ -138,7 +145,7 @@ _SETTINGS = (
     "windows", "method", "speculative", "skip_layers", "swap_space", "prefill_context", "replay", "partition",
     "performance_mode",
     "enforce_eager", "language_model_only", "skip_mm_profiling", "enable_chunked_prefill", "expert_parallel",
-    "count_graphs",
+    "count_graphs", "fully_sharded_loras",
 )  # fmt: skip
 
 
@@ -156,6 +163,9 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     if context is not None:
         options["context"] = context
     uncounted = _spread(values, model, options, read.uncounted)
+    if (room := adapter_room(values, 1, 16)) is not None:  # config/lora.py: max_loras, max_lora_rank
+        uncounted += (lacking := unknown_adapters(model, "--enable-lora", values.get("lora_targets")))
+        settings |= {} if lacking else {"adapters": room}
     computed = str(values.get("dtype", "auto")).lower()
     if computed != "auto":
         if computed not in _DTYPES:

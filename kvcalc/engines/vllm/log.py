@@ -21,7 +21,8 @@ _KEYS = (
     "enable_prefix_caching", "async_scheduling", "disable_hybrid_kv_cache_manager", "mamba_cache_mode",
     "mamba_cache_dtype", "mamba_ssm_cache_dtype", "num_speculative_tokens", "num_spec_tokens", "method", "swap_space",
     "num_gpu_blocks_override", "kv_cache_memory_bytes", "speculative_config", "max_num_seqs", "enforce_eager",
-    "gpu_memory_utilization", "enable_expert_parallel", "language_model_only",
+    "gpu_memory_utilization", "enable_expert_parallel", "language_model_only", "enable_lora",
+    "max_loras", "max_lora_rank",
 )  # fmt: skip
 
 _ENGINE = r"Initializing an? (?:V\d )?LLM engine(?: \(v?(?P<version>[^)\s]{1,60})\))? with config:"
@@ -73,6 +74,8 @@ _FLAGS = (
     ("dtype", "--dtype"),
     ("max_num_seqs", "--max-num-seqs"),
     ("gpu_memory_utilization", "--gpu-memory-utilization"),
+    ("max_loras", "--max-loras"),
+    ("max_lora_rank", "--max-lora-rank"),
 )
 _SWITCHES = (
     ("enable_prefix_caching", "enable-prefix-caching"),
@@ -81,6 +84,7 @@ _SWITCHES = (
     ("enforce_eager", "enforce-eager"),
     ("enable_expert_parallel", "enable-expert-parallel"),
     ("language_model_only", "language-model-only"),
+    ("enable_lora", "enable-lora"),
 )
 
 

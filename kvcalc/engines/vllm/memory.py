@@ -10,6 +10,7 @@ from math import log2
 from kvcalc.core.model import Model
 from kvcalc.core.overheads import Estimate, Overhead, exactly, gain
 from kvcalc.core.units import format_bytes, many
+from kvcalc.engines.adapters import adapters_of
 from kvcalc.engines.question import Question
 from kvcalc.engines.vllm.profiling import ProfileRun, Sampler, forward, profile_run, sampler, workspace
 from kvcalc.engines.vllm.versions import Profile, Version
@@ -30,6 +31,7 @@ def memory(question: Question, vram: int) -> tuple[Overhead, ...]:
     profile = question.version.profile
     found += [] if run is None else _padding(run)
     found += _encoder(question, run)
+    found += adapters_of(question, "vllm lora/layers/base_linear.py, create_lora_weights")
     found += _libraries(question)
     found += _all_reduce(question, profile)
     found += _graphs(question, profile, run)

@@ -27,6 +27,9 @@ class GridOptions(TypedDict):
     vram_bytes: int | None  # of one GPU
     kv_memory_bytes: int | None
     overhead_bytes: int | None
+    lora: str | None  # N:RANK
+    draft: str | None
+    beside: list[str]
     max_num_seqs: int | None  # how the engine runs, as it was said
     max_num_batched_tokens: int | None
     enforce_eager: bool | None

@@ -36,6 +36,8 @@ class PlanRequest(TypedDict):
     dcp: int | None
     across_machines: bool
     overhead_bytes: int | None  # on each GPU
+    lora: str | None  # N:RANK, room for N adapters
+    beside: list[str]  # other models on the same GPU
     prefix_hit: float  # the share of a prompt that stands in the cache
     ttft_seconds: float | None  # targets, as the next two
     tpot_seconds: float | None

@@ -45,6 +45,9 @@ class SizeRequest(TypedDict):
     utilization: float | None
     weights: str | int | None  # a format, or bytes of the whole model
     overhead_bytes: int | None  # on each GPU
+    lora: str | None  # N:RANK, room for N adapters
+    draft: str | None  # a model that drafts tokens
+    beside: list[str]  # other models on the same GPU
     gpu: str | None
     memory_source: str | None  # where that card's memory was read; `given` with --vram
     kv_memory_bytes: int | None  # of one GPU
