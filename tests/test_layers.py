@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "kvcalc"
 # A package imports only from lines above its own, and so no two packages import both ways.
 ORDER = (
     ("errors", "version"),
+    ("jobs",),
     ("core",),
     ("perf",),
     ("traffic",),
@@ -46,7 +47,7 @@ READERS = (
 BELOW_READERS = ("errors", "core.units", "commands.budget", "commands.variables")
 
 # What computes and what reads text has no files, no terminal and no formats: these import none of IMPURE.
-PURE_PACKAGES = ("errors", "version", "core", "perf", "traffic", "serving", "engines", "grid", "planner")
+PURE_PACKAGES = ("errors", "version", "jobs", "core", "perf", "traffic", "serving", "engines", "grid", "planner")
 PURE_MODULES = (
     *READERS,
     "commands.manifests",

@@ -23,10 +23,13 @@ from kvcalc.core.units import (
 from kvcalc.core.weights import Weights
 from kvcalc.core.weights import parse as parse_weights
 from kvcalc.errors import KvcalcError, shown
+from kvcalc.jobs import Workers
 from kvcalc.queries.options import NamedGpu
 from kvcalc.queries.source import Source
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from kvcalc.core.adapters import Adapters
 
 __all__ = [
@@ -34,7 +37,7 @@ __all__ = [
     "bytes_of", "card_of", "cards_of", "choice_of", "context_of", "count_of", "flags_of", "fraction_of",
     "gpus_of", "heads_of", "in_python", "optional", "parameters_of", "path_of", "rate_of", "sequence_of",
     "size_of", "source_of", "switch_of", "text_of", "tokens_of", "weights_of", "words_of",
-    "wrong",
+    "workers_of", "wrong",
 ]  # fmt: skip
 
 Read = TypeVar("Read")
@@ -128,6 +131,14 @@ def count_of(value: object, what: str, most: int = MOST_TOKENS, otherwise: str =
     if value > most:
         raise wrong(what, f"1 to {most:,}", value)
     return value
+
+
+def workers_of(value: object, what: str) -> Workers:
+    """Who works for this process: whatever takes work as `concurrent.futures.Executor` does."""
+    if not callable(getattr(value, "submit", None)) or isinstance(value, type):
+        raise wrong(what, "an executor of concurrent.futures", value)
+    executor: Executor = value  # type: ignore[assignment]
+    return Workers(executor)
 
 
 def gpus_of(value: object, what: str) -> int:

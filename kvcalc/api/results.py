@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kvcalc.core.sizing import Size
     from kvcalc.engines.base import Reservation
     from kvcalc.grid.sweep import GridCell, Plane
+    from kvcalc.jobs import Workers
     from kvcalc.logs.compare import Checked
     from kvcalc.perf.tradeoff import Comparison
     from kvcalc.planner.rows import PlanRow
@@ -177,9 +178,11 @@ class SweepResult(Result):
         warnings: What the asker should know.
     """
 
-    def __init__(self, answer: "GridAnswer") -> None:
+    def __init__(self, answer: "GridAnswer", workers: "Workers | None" = None) -> None:
         self._answer = answer
         self.warnings: tuple[str, ...] = answer.warnings
+        if workers is not None:  # which need not be there for long
+            self.cells = list(answer.grid.answers(workers))
 
     @cached_property
     def cells(self) -> "Sequence[tuple[Plane, GridCell]]":

@@ -18,6 +18,7 @@ from kvcalc.api.arguments import (
     switch_of,
     text_of,
     words_of,
+    workers_of,
 )
 from kvcalc.api.parts import form_of, memory_of, run_of, split_of
 from kvcalc.api.plans import length_of, seconds_of, targets_of
@@ -28,6 +29,8 @@ from kvcalc.errors import KvcalcError
 from kvcalc.queries.options import EngineChoice
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from kvcalc.queries.day import DayPlan
     from kvcalc.queries.simulation import SimulateAnswer, Traffic
     from kvcalc.serving.fleet import Served
@@ -108,9 +111,10 @@ def simulate(
     tpot: str | float | None = None,
     e2e: str | float | None = None,
     percentile: str | float | None = None,
+    executor: "Executor | None" = None,
 ) -> SimulateResult:
     """Replay a file of requests, or requests that are made up, on a deployment; with `step`, a fixed time a token and
-    no limit of memory. Raises KvcalcError.
+    no limit of memory. An `executor` of `concurrent.futures` does what is independent. Raises KvcalcError.
     """
     from kvcalc.perf.tiers import tiers_of
     from kvcalc.queries.simulate import answer
@@ -156,7 +160,8 @@ def simulate(
                     day=_day(day, start_time),
                     capacities=_capacities(capacity),
                     targets=targets_of(ttft, tpot, e2e, percentile),
-                )
+                ),
+                optional(workers_of, executor, "executor"),
             )
         )
 

@@ -2,9 +2,20 @@
 
 import os
 from collections.abc import Sequence
-from typing import Literal, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
-from kvcalc.api.arguments import card_of, count_of, flags_of, in_python, optional, path_of, source_of, text_of, wrong
+from kvcalc.api.arguments import (
+    card_of,
+    count_of,
+    flags_of,
+    in_python,
+    optional,
+    path_of,
+    source_of,
+    text_of,
+    workers_of,
+    wrong,
+)
 from kvcalc.api.grids import GridOptions, grid_of
 from kvcalc.api.listed import GpuNames, ModelNames
 from kvcalc.api.parts import form_of, memory_of, run_of, split_of, workload_of
@@ -22,6 +33,9 @@ from kvcalc.library import loader
 from kvcalc.queries import size as sizes
 from kvcalc.queries.options import CacheFormat, EngineChoice, Split, Workload
 from kvcalc.queries.source import Source, load_model
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 __all__ = ["compare", "fit", "gpus", "load", "models", "size", "sweep"]
 
@@ -186,16 +200,22 @@ def _split_again(layout: Layout) -> Split:
 
 
 def sweep(
-    model: Model | str | os.PathLike[str], *, flags: Sequence[str] | None = None, **options: Unpack[GridOptions]
+    model: Model | str | os.PathLike[str],
+    *,
+    flags: Sequence[str] | None = None,
+    executor: "Executor | None" = None,
+    **options: Unpack[GridOptions],
 ) -> SweepResult:
-    """Sizes of one model over a grid. `flags` are the engine's own, as they stand behind `--`. Raises KvcalcError."""
+    """Sizes of one model over a grid. `flags` are the engine's own, as they stand behind `--`; an `executor` of
+    `concurrent.futures` does the work in its place. Raises KvcalcError.
+    """
     from kvcalc.queries.grid import answer, refuse_if_empty
 
     with in_python():
         source = source_of(model)
         found = answer(source, load_model(source), grid_of(flags, **options))
         refuse_if_empty([found.grid])
-        return SweepResult(found)
+        return SweepResult(found, optional(workers_of, executor, "executor"))
 
 
 def compare(*models: Model | str | os.PathLike[str], **options: Unpack[GridOptions]) -> CompareResult:

@@ -7,6 +7,7 @@ import typer
 
 from kvcalc.cli import options as o
 from kvcalc.cli.completion import of_words
+from kvcalc.cli.jobs import JobsWords, workers
 from kvcalc.cli.lists import ChartWords
 from kvcalc.cli.output import output_of
 from kvcalc.cli.parameters import Words, option, verb
@@ -88,7 +89,7 @@ class OpenWords(Words):
 
 class SimulateWords(
     RequestWords, FleetWords, TargetWords, OpenWords, o.CacheWords, o.BlockWords, o.RunWords, o.CompanyWords,
-    o.SplitWords, ChartWords, o.OutputWords, o.AssumeDenseWords,
+    o.SplitWords, ChartWords, o.OutputWords, JobsWords, o.AssumeDenseWords,
 ):  # fmt: skip
     """What `simulate` takes."""
 
@@ -117,7 +118,8 @@ def simulate(
     from kvcalc.queries.simulate import answer
     from kvcalc.views.simulate import csv_rows, headline, simulate_document
 
-    found = answer(_question(model, trace, words))
+    with workers(words) as several:
+        found = answer(_question(model, trace, words), several)
 
     def document() -> "SimulateDocument":
         return simulate_document(found)

@@ -17,10 +17,14 @@ from kvcalc.core.units import ceil_div
 from kvcalc.engines.base import Engine, allocator_of, reserve
 from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
+from kvcalc.jobs import Workers, in_order
 
 __all__ = ["AXES", "Grid", "GridCell", "Plane", "PlaneQuestion", "longest"]
 
 AXES = ("gpu", "weights", "engine", "kv_dtype", "tp", "context", "batch")  # as rows are ordered: the last changes first
+
+
+_PART = 200  # cells of one task: 10 to 100 ms for an engine, where to send an answer takes 2 us
 
 
 class PlaneQuestion(NamedTuple):
@@ -93,15 +97,40 @@ class Plane(NamedTuple):
             else:
                 yield from _reserved(setting, setting.engine, setting.question, column, self.batches)
 
+    def parts(self) -> Iterator["Plane"]:
+        """The same in tasks for other processes, in order."""
+        each = max(1, _PART // len(self.batches))
+        for first in range(0, len(self.contexts), each):
+            for batch in range(0, len(self.batches), _PART):
+                yield self._replace(
+                    contexts=self.contexts[first : first + each], batches=self.batches[batch : batch + _PART]
+                )
+
+
+def _cells(plane: Plane) -> list[GridCell]:
+    return list(plane.cells())
+
 
 class Grid(NamedTuple):
     """All planes of a model, in the order of their rows."""
 
     planes: tuple[Plane, ...]
 
-    def answers(self) -> Iterator[tuple[Plane, GridCell]]:
-        """Every cell, worked out as it is reached."""
-        return ((plane, cell) for plane in self.planes for cell in plane.cells())
+    def answers(self, workers: Workers | None = None) -> Iterator[tuple[Plane, GridCell]]:
+        """Every cell, worked out as it is reached. `workers` are ahead where an engine is asked; what no engine has
+        a say in takes less time than to send it.
+        """
+        if workers is None:
+            yield from ((plane, cell) for plane in self.planes for cell in plane.cells())
+            return
+        asked = [plane for plane in self.planes if plane.setting is not None and plane.setting.engine is not None]
+        parts = {id(plane): list(plane.parts()) for plane in asked}
+        done = in_order(workers, _cells, ((part,) for plane in asked for part in parts[id(plane)]))
+        for plane in self.planes:
+            if id(plane) not in parts:
+                yield from ((plane, cell) for cell in plane.cells())
+            for _ in parts.get(id(plane), ()):
+                yield from ((plane, cell) for cell in next(done))
 
     @property
     def size(self) -> int:

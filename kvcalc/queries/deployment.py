@@ -1,11 +1,14 @@
 """What replays a trace: the scheduler, the pool and the clock of one replica, by the engine's own rules."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from kvcalc.core.model import Model
 from kvcalc.core.units import ceil_div
 from kvcalc.errors import KvcalcError
 from kvcalc.perf.clock import clock_of
+from kvcalc.perf.flops import Flops, Term
 from kvcalc.perf.pace import pace_of
 from kvcalc.perf.reads import cache_reads
 from kvcalc.queries.options import EngineChoice, Workload
@@ -61,14 +64,19 @@ def deployment_of(question: SimulateQuestion, model: Model, trace: Trace) -> Dep
     stored = budget.weights if not isinstance(budget.weights, int | str) else model.weights_dtype or model.dtype
     layout = sized.size.request.layout
     clock = clock_of(gpu.card, layout, model, weights, stored.name, pace=pace_of(engine.name))
-    terms, flops = cache_reads(sized.size.request, layout), clock.demand.flops
-    steps = StepClock(
-        clock,
-        lambda tokens: sum(term.each * term.seen.at(int(tokens)) for term in terms) / layout.pp,
-        lambda tokens: flops.token(int(tokens)) - flops.linear,
-    )
+    terms = cache_reads(sized.size.request, layout)
+    steps = StepClock(clock, partial(_read, terms, layout.pp), partial(_attention, clock.demand.flops))
     pool = fit.memory.free * layout.gpus / fit.capacity_tokens
     return Deployment(scheduler, steps, sized, pool, (*sized.warnings, *clock.doubt.causes))
+
+
+def _read(terms: Sequence[Term], pp: int, tokens: float) -> float:
+    """Bytes of the cache that one stage reads for a new token; no closure, so that a clock goes to other processes."""
+    return sum(term.each * term.seen.at(int(tokens)) for term in terms) / pp
+
+
+def _attention(flops: Flops, tokens: float) -> float:
+    return flops.token(int(tokens)) - flops.linear
 
 
 def _sized(question: SimulateQuestion, model: Model, trace: Trace) -> SizeAnswer:

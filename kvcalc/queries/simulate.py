@@ -1,12 +1,15 @@
 """A trace on a deployment: the question of the verb `simulate`, and the replay that answers it."""
 
+from collections.abc import Callable
 from math import ceil, isnan
+from typing import TYPE_CHECKING
 
 from kvcalc.core.model import Attention, Model
 from kvcalc.core.request import Request
 from kvcalc.core.sizing import measure
 from kvcalc.core.units import many, parse_size
 from kvcalc.errors import KvcalcError
+from kvcalc.jobs import Begun, Fewest, Workers, in_order
 from kvcalc.perf.latency import Targets
 from kvcalc.queries.day import DayPlan, highest
 from kvcalc.queries.options import Workload, request_for
@@ -22,13 +25,16 @@ from kvcalc.traffic.occupancy import occupancy
 from kvcalc.traffic.reuse import Reuse, reuse
 from kvcalc.traffic.trace import Trace
 
+if TYPE_CHECKING:
+    from kvcalc.queries.deployment import Deployment
+
 __all__ = ["SimulateQuestion", "answer"]
 
 _MOST_REPLICAS = 1024
 
 
-def answer(question: SimulateQuestion) -> SimulateAnswer:
-    """Replay the requests. Raises KvcalcError."""
+def answer(question: SimulateQuestion, workers: Workers | None = None) -> SimulateAnswer:
+    """Replay the requests; `workers` do what is independent. Raises KvcalcError."""
     model = load_model(question.source)
     found = requests_of(question.traffic)
     trace, warnings = found.trace, [*found.warnings, *_above_limit(model, found.trace)]
@@ -39,7 +45,7 @@ def answer(question: SimulateQuestion) -> SimulateAnswer:
     if question.tiers and not question.prefix_cache:
         raise KvcalcError("--tier: has no effect without --prefix-cache", "add --prefix-cache")
     size = measure(_request(question, model, ceil(sum(trace.prompts) / len(trace))))
-    curve = _curve(question, trace, size.bytes_per_token)
+    curve = _curve(question, trace, size.bytes_per_token, workers)
     found_so_far = SimulateAnswer(
         question, model, trace, found.dropped, curve, size.bytes_per_token, warnings=tuple(warnings)
     )
@@ -52,14 +58,15 @@ def answer(question: SimulateQuestion) -> SimulateAnswer:
     going = deployment_of(question, model, trace)
     levels = levels_of(question.tiers, model, trace, size.bytes_per_token)
     scheduler, day = going.scheduler._replace(tiers=levels), None
+    without = _without_tiers(question, trace, going, workers) if levels else None
     if question.day is None:
-        replicas, served = _served(question, trace, scheduler, going.clock)
+        replicas, served = _served(question, trace, scheduler, going.clock, workers)
     else:
         day, trace, served = _day(question, question.day, trace, scheduler, going.clock)
         replicas = day.peak
     warnings += going.warnings
-    if levels:
-        warnings += worth(served, serve(trace, 1 if day else replicas, question.router, going.scheduler, going.clock))
+    if without is not None:
+        warnings += worth(served, without(trace, 1 if day else replicas))
     if served.refused:
         warnings.append(f"{many(served.refused, 'request')} can never be held: longer than the pool of a replica")
     return found_so_far._replace(
@@ -75,6 +82,16 @@ def answer(question: SimulateQuestion) -> SimulateAnswer:
         binding=_binding(served, going.scheduler),
         warnings=tuple(warnings),
     )
+
+
+def _without_tiers(
+    question: SimulateQuestion, trace: Trace, going: "Deployment", workers: Workers | None
+) -> Callable[[Trace, int], Served]:
+    """The same replay without tiers, at which workers begin at once where it is known."""
+    if question.day is None and question.replicas != "auto":
+        begun = Begun(workers, serve, trace, question.replicas, question.router, going.scheduler, going.clock)
+        return lambda _trace, _replicas: begun.result()
+    return lambda trace, replicas: serve(trace, replicas, question.router, going.scheduler, going.clock)
 
 
 def _refuse_deployment(question: SimulateQuestion) -> None:
@@ -128,7 +145,9 @@ def _above_limit(model: Model, trace: Trace) -> list[str]:
     )
 
 
-def _curve(question: SimulateQuestion, trace: Trace, bytes_per_token: int) -> tuple[Reuse, ...]:
+def _curve(
+    question: SimulateQuestion, trace: Trace, bytes_per_token: int, workers: Workers | None
+) -> tuple[Reuse, ...]:
     """Hit rates at the capacities that are asked for, and without end."""
     if not question.capacities and not (question.prefix_cache and trace.prefixes is not None):
         return ()
@@ -139,10 +158,12 @@ def _curve(question: SimulateQuestion, trace: Trace, bytes_per_token: int) -> tu
         capacity if isinstance(capacity, int) else parse_size(capacity, "--capacity") // bytes_per_token
         for capacity in question.capacities
     ]
-    return (*(reuse(trace, capacity // each) for capacity in tokens), reuse(trace, None))
+    return tuple(in_order(workers, reuse, [*((trace, capacity // each) for capacity in tokens), (trace, None)]))
 
 
-def _served(question: SimulateQuestion, trace: Trace, scheduler: Scheduler, clock: StepClock) -> tuple[int, Served]:
+def _served(
+    question: SimulateQuestion, trace: Trace, scheduler: Scheduler, clock: StepClock, workers: Workers | None
+) -> tuple[int, Served]:
     """The replay, on so many replicas, or on the fewest that meet the targets."""
     router = question.router
     if router == "prefix" and trace.prefixes is None:
@@ -156,21 +177,12 @@ def _served(question: SimulateQuestion, trace: Trace, scheduler: Scheduler, cloc
     def met(served: Served) -> bool:
         return not served.overloaded and not _attained(targets, trace, served, clock).missed(targets.percentile)
 
-    low, high = 0, 1
-    while not met(served := serve(trace, high, router, scheduler, clock)):
-        low, high = high, 2 * high
-        if high > _MOST_REPLICAS:
-            raise KvcalcError(
-                f"--replicas: no {_MOST_REPLICAS:,} replicas meet the targets", "a faster card, or slower targets"
-            )
-    best = high, served
-    while high - low > 1:
-        middle = (low + high) // 2
-        served = serve(trace, middle, router, scheduler, clock)
-        if met(served):
-            high, best = middle, (middle, served)
-        else:
-            low = middle
+    fewest = Fewest(workers, _MOST_REPLICAS)
+    best = fewest.search(serve, lambda count: (trace, count, router, scheduler, clock), met)
+    if best is None:
+        raise KvcalcError(
+            f"--replicas: no {_MOST_REPLICAS:,} replicas meet the targets", "a faster card, or slower targets"
+        )
     return best
 
 
