@@ -1,6 +1,5 @@
 """A cluster in the place of processes: Dask's own on this machine. CI installs it for this test alone."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 import kvcalc
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from concurrent.futures import Executor
 
 distributed = pytest.importorskip("distributed", reason="pip install 'dask[distributed]'")
@@ -42,4 +42,6 @@ def test_a_cluster_works_out_a_grid(executor: "Executor") -> None:
 def test_an_error_of_a_cluster_is_the_one_of_this_process(executor: "Executor") -> None:
     """It comes with its words, from wherever it was raised."""
     with pytest.raises(kvcalc.KvcalcError, match="replicas: no 1,024 replicas meet the targets"):
-        kvcalc.simulate("llama3.1-8b", "tests/traces/agents.jsonl", gpu="l4", replicas="auto", ttft=1e-6, executor=executor)
+        kvcalc.simulate(
+            "llama3.1-8b", "tests/traces/agents.jsonl", gpu="l4", replicas="auto", ttft=1e-6, executor=executor
+        )

@@ -10,15 +10,17 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import kvcalc
-from kvcalc.engines.base import Engine
 from kvcalc.errors import KvcalcError
 from kvcalc.jobs import Begun, Fewest, Workers, in_order
 from kvcalc.launch.registry import all_engines
+
+if TYPE_CHECKING:
+    from kvcalc.engines.base import Engine
 
 MORNING, AGENTS = "tests/traces/morning.csv", "tests/traces/agents.jsonl"
 
@@ -93,7 +95,7 @@ def test_any_executor_may_be_handed_in(two: Executor) -> None:
 @pytest.mark.parametrize("what", [3, "two", ThreadPoolExecutor, object()])
 def test_what_takes_no_work_is_refused(what: Any) -> None:
     """A class is no executor, and neither is a number of processes."""
-    with pytest.raises(KvcalcError, match="executor: expected an executor of concurrent.futures, got"):
+    with pytest.raises(KvcalcError, match=r"executor: expected an executor of concurrent\.futures, got"):
         kvcalc.sweep("llama3-8b", executor=what)
 
 
