@@ -18,6 +18,7 @@ from kvcalc.engines.base import Engine, allocator_of, reserve
 from kvcalc.engines.question import Question
 from kvcalc.errors import KvcalcError
 from kvcalc.jobs import Workers, in_order
+from kvcalc.launch.registry import engine_called
 
 __all__ = ["AXES", "Grid", "GridCell", "Plane", "PlaneQuestion", "longest"]
 
@@ -97,18 +98,22 @@ class Plane(NamedTuple):
             else:
                 yield from _reserved(setting, setting.engine, setting.question, column, self.batches)
 
-    def parts(self) -> Iterator["Plane"]:
-        """The same in tasks for other processes, in order."""
+    def parts(self) -> Iterator[tuple["Plane", str]]:
+        """The same in tasks for other processes, in order, each with the name of the engine that is asked."""
+        assert self.setting is not None
+        assert self.setting.engine is not None
+        name, without = self.setting.engine.name, self._replace(setting=self.setting._replace(engine=None))
         each = max(1, _PART // len(self.batches))
         for first in range(0, len(self.contexts), each):
             for batch in range(0, len(self.batches), _PART):
-                yield self._replace(
-                    contexts=self.contexts[first : first + each], batches=self.batches[batch : batch + _PART]
-                )
+                contexts, batches = self.contexts[first : first + each], self.batches[batch : batch + _PART]
+                yield without._replace(contexts=contexts, batches=batches), name
 
 
-def _cells(plane: Plane) -> list[GridCell]:
-    return list(plane.cells())
+def _cells(plane: Plane, engine: str) -> list[GridCell]:
+    """The cells of a plane whose engine comes by its name: its functions need not go to other processes."""
+    assert plane.setting is not None
+    return list(plane._replace(setting=plane.setting._replace(engine=engine_called(engine))).cells())
 
 
 class Grid(NamedTuple):
@@ -125,7 +130,7 @@ class Grid(NamedTuple):
             return
         asked = [plane for plane in self.planes if plane.setting is not None and plane.setting.engine is not None]
         parts = {id(plane): list(plane.parts()) for plane in asked}
-        done = in_order(workers, _cells, ((part,) for plane in asked for part in parts[id(plane)]))
+        done = in_order(workers, _cells, (task for plane in asked for task in parts[id(plane)]))
         for plane in self.planes:
             if id(plane) not in parts:
                 yield from ((plane, cell) for cell in plane.cells())

@@ -1,8 +1,7 @@
 """The command lines of MLX-LM: mlx_lm/generate.py, chat.py and server.py 0.32.2, setup_arg_parser and main."""
 
 import re
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kvcalc.commands.effects import effects
@@ -32,17 +31,23 @@ _SWITCHES = """
 """
 
 
-def _number_of(numbers: tuple[int, ...], text: str, what: str) -> int:
-    if text.strip() not in map(str, numbers):
-        raise KvcalcError(f"{what}: expected one of {', '.join(map(str, numbers))}, got {shown(text)}")
-    return int(text)
+def _one_of(*numbers: int) -> Callable[[str, str], int]:
+    def parse(text: str, what: str) -> int:
+        if text.strip() not in map(str, numbers):
+            raise KvcalcError(f"{what}: expected one of {', '.join(map(str, numbers))}, got {shown(text)}")
+        return int(text)
+
+    return parse
 
 
-def _from(least: int, text: str, what: str) -> int:
-    number = 0 if text.strip() == "0" else parse_integer(text, what)
-    if number < least:
-        raise KvcalcError(f"{what}: expected {least} or more, got {shown(text)}")
-    return number
+def _from(least: int) -> Callable[[str, str], int]:
+    def parse(text: str, what: str) -> int:
+        number = 0 if text.strip() == "0" else parse_integer(text, what)
+        if number < least:
+            raise KvcalcError(f"{what}: expected {least} or more, got {shown(text)}")
+        return number
+
+    return parse
 
 
 _EFFECTS = {
@@ -61,12 +66,10 @@ FLAGS = Flags(
         Flag("model", ("--model",), word),
         Flag("max_tokens", ("--max-tokens", "-m"), parse_integer),
         Flag("prefill_step_size", ("--prefill-step-size",), parse_integer),
-        Flag(
-            "max_kv_size", ("--max-kv-size",), partial(_from, 5)
-        ),  # the first four tokens are kept, and one must be written
-        Flag("kv_bits", ("--kv-bits",), partial(_number_of, (2, 3, 4, 5, 6, 8))),  # mx.quantize
-        Flag("kv_group_size", ("--kv-group-size",), partial(_number_of, (32, 64, 128))),
-        Flag("quantized_kv_start", ("--quantized-kv-start",), partial(_from, 0)),
+        Flag("max_kv_size", ("--max-kv-size",), _from(5)),  # the first four tokens are kept, and one must be written
+        Flag("kv_bits", ("--kv-bits",), _one_of(2, 3, 4, 5, 6, 8)),  # mx.quantize
+        Flag("kv_group_size", ("--kv-group-size",), _one_of(32, 64, 128)),
+        Flag("quantized_kv_start", ("--quantized-kv-start",), _from(0)),
         Flag("decode_concurrency", ("--decode-concurrency",), parse_integer),
         Flag("draft_model", ("--draft-model",), word),
         Flag("prompt_cache_file", ("--prompt-cache-file",), word),

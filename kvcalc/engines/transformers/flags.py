@@ -5,7 +5,6 @@ cli/serve.py and cli/chat.py, 5.23.0. `cache_implementation=static` and `--cache
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from kvcalc.commands.effects import effects
@@ -41,13 +40,12 @@ class Settings(NamedTuple):
 
 
 def _one_of(*words: str) -> Callable[[str, str], str]:
-    return partial(_word_of, words)
+    def parse(text: str, what: str) -> str:
+        if text not in words:
+            raise KvcalcError(f"{what}: expected one of {', '.join(words)}, got {shown(text)}")
+        return text
 
-
-def _word_of(words: tuple[str, ...], text: str, what: str) -> str:
-    if text not in words:
-        raise KvcalcError(f"{what}: expected one of {', '.join(words)}, got {shown(text)}")
-    return text
+    return parse
 
 
 def _count(text: str, what: str) -> int:
