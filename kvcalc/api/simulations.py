@@ -102,6 +102,9 @@ def simulate(
     language_model_only: bool | None = None,
     replicas: int | Literal["auto"] = 1,
     router: Literal["round-robin", "least-loaded", "prefix"] = "round-robin",
+    prefill: int | None = None,
+    decode: int | None = None,
+    link: str | None = None,
     prefix_cache: bool = False,
     tier: str | list[str] | None = None,
     day: str | os.PathLike[str] | None = None,
@@ -117,6 +120,7 @@ def simulate(
     no limit of memory. An `executor` of `concurrent.futures` does what is independent. Raises KvcalcError.
     """
     from kvcalc.perf.tiers import tiers_of
+    from kvcalc.queries.pools import pools_of
     from kvcalc.queries.simulate import answer
     from kvcalc.queries.simulation import OpenLoop, SimulateQuestion
 
@@ -158,6 +162,11 @@ def simulate(
                     prefix_cache=switch_of(prefix_cache, "prefix_cache"),
                     tiers=() if tier is None else tiers_of(words_of(tier, "tier"), "tier"),
                     day=_day(day, start_time),
+                    pools=pools_of(
+                        optional(gpus_of, prefill, "prefill"),
+                        optional(gpus_of, decode, "decode"),
+                        optional(text_of, link, "link"),
+                    ),
                     capacities=_capacities(capacity),
                     targets=targets_of(ttft, tpot, e2e, percentile),
                 ),

@@ -6,21 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from kvcalc.cli import options as o
-from kvcalc.cli.completion import of_words
-from kvcalc.cli.jobs import JobsWords, workers
-from kvcalc.cli.lists import ChartWords
+from kvcalc.cli.jobs import workers
 from kvcalc.cli.output import output_of
-from kvcalc.cli.parameters import Words, option, verb
-from kvcalc.cli.plan import TargetWords, targets_of
+from kvcalc.cli.parameters import verb
+from kvcalc.cli.plan import targets_of
 from kvcalc.cli.rows import draw
 from kvcalc.cli.shell import check_targets, emit, save, source_of
+from kvcalc.cli.simulate_options import ROUTERS, RequestWords, SimulateWords
 from kvcalc.cli.values import cache_of, company_of, count_of, memory_of, run_of, split_of, words_of
-from kvcalc.core.units import parse_size, parse_tokens
+from kvcalc.core.units import MOST_GPUS, parse_size, parse_tokens
 from kvcalc.errors import ExitCode, KvcalcError, shown
 
 if TYPE_CHECKING:
     from kvcalc.queries.day import DayPlan
-    from kvcalc.queries.simulation import SimulateAnswer, SimulateQuestion, Traffic
+    from kvcalc.queries.simulation import PoolSplit, SimulateAnswer, SimulateQuestion, Traffic
     from kvcalc.traffic.arrivals import Arrivals
     from kvcalc.views.chart import Chart
     from kvcalc.views.report import Report
@@ -29,72 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-
-_REQUESTS, _FLEET, _OPEN = "Requests", "Fleet", "Open loop"
-_Text = str | None
-_ROUTERS = ("round-robin", "least-loaded", "prefix")
-
-
-class RequestWords(Words):
-    """What arrives."""
-
-    time_unit: Annotated[_Text, option("--time-unit", metavar="s|ms", panel=_REQUESTS,
-        help="What the times of the file are counted in, where it leaves that open.")] = None  # fmt: skip
-    rate: Annotated[_Text, option("--rate", metavar="R", panel=_REQUESTS,
-        help="Requests a second that are made up; with --input and --output in place of a file.")] = None  # fmt: skip
-    input_: Annotated[_Text, option("--input", metavar="MEAN[/P95]", panel=_REQUESTS,
-        help="Tokens of a prompt.")] = None  # fmt: skip
-    output_: Annotated[_Text, option("--output", metavar="MEAN[/P95]", panel=_REQUESTS,
-        help="Tokens that are generated.")] = None  # fmt: skip
-    requests: Annotated[_Text, option("--requests", metavar="N", panel=_REQUESTS,
-        help="How many are made up. Default: 1,000.")] = None  # fmt: skip
-    seed: Annotated[_Text, option("--seed", metavar="N", panel=_REQUESTS,
-        help="Which of them. Default: 0.")] = None  # fmt: skip
-    burstiness: Annotated[_Text, option("--burstiness", metavar="CV", panel=_REQUESTS,
-        help="Variation of the gaps between arrivals: 1 is random, 0 all alike, above 1 bursts.")] = None  # fmt: skip
-    rate_scale: Annotated[_Text, option("--rate-scale", metavar="F", panel=_REQUESTS,
-        help="By how much faster all arrive.")] = None  # fmt: skip
-    spread_ties: Annotated[bool, typer.Option("--spread-ties", rich_help_panel=_REQUESTS,
-        help="Spread requests that arrive together up to the next ones.")] = False  # fmt: skip
-
-
-class FleetWords(Words):
-    """What serves it."""
-
-    engine: o.Engine = None
-    replicas: Annotated[_Text, option("--replicas", metavar="N|auto", panel=_FLEET,
-        help="Equal replicas; auto: the fewest that meet the targets. Default: 1.")] = None  # fmt: skip
-    router: Annotated[_Text, option("--router", metavar="|".join(_ROUTERS), panel=_FLEET,
-        complete=of_words(lambda: _ROUTERS), help="Who takes a request. Default: in turn.")] = None  # fmt: skip
-    prefix_cache: Annotated[bool, typer.Option("--prefix-cache", rich_help_panel=_FLEET,
-        help="Keep blocks of prompts for later ones; the trace says which are equal.")] = False  # fmt: skip
-    tier: Annotated[list[str] | None, option("--tier", metavar="NAME=SIZE@RATE", panel=_FLEET,
-        help="Memory behind a replica's pool: cpu=200GiB@50GB/s; again for the next.")] = None  # fmt: skip
-    day: Annotated[_Text, option("--day", metavar="FILE", panel=_FLEET,
-        help="Replicas over a day: columns hour and rate; one replica's highest rate is found.")] = None  # fmt: skip
-    start_time: Annotated[_Text, option("--start-time", metavar="TIME", panel=_FLEET,
-        help="Until a replica that starts is ready, with --day. Default: 0s.")] = None  # fmt: skip
-    capacity: Annotated[_Text, option("--capacity", metavar="TOKENS|SIZE,...", panel=_FLEET,
-        help="Hit rates of prefix caches of these sizes: 1m,3m or 100GiB.")] = None  # fmt: skip
-
-
-class OpenWords(Words):
-    """A fixed time a step."""
-
-    step: Annotated[_Text, option("--step", metavar="TIME", panel=_OPEN,
-        help="A fixed time a token, such as 30ms; with --unlimited.")] = None  # fmt: skip
-    unlimited: Annotated[bool, typer.Option("--unlimited", rich_help_panel=_OPEN,
-        help="No limit of memory: what the requests would hold.")] = False  # fmt: skip
-
-
-class SimulateWords(
-    RequestWords, FleetWords, TargetWords, OpenWords, o.CacheWords, o.BlockWords, o.RunWords, o.CompanyWords,
-    o.SplitWords, ChartWords, o.OutputWords, JobsWords, o.AssumeDenseWords,
-):  # fmt: skip
-    """What `simulate` takes."""
-
-    csv_requests: Annotated[_Text, option("--csv-requests", metavar="FILE", panel="Output",
-        help="Write a row for each request into a file, too.")] = None  # fmt: skip
 
 
 @verb(
@@ -181,9 +114,20 @@ def _question(model: str, trace: str | None, words: SimulateWords) -> "SimulateQ
         prefix_cache=words.prefix_cache,
         tiers=tiers_of(words.tier or (), "--tier"),
         day=_day(trace, words),
+        pools=_pools(words),
         capacities=_capacities(words),
         targets=targets_of(words),
     )
+
+
+def _pools(words: SimulateWords) -> "PoolSplit | None":
+    from kvcalc.queries.pools import pools_of
+
+    counts = (
+        count_of(words.prefill, "--prefill", None, MOST_GPUS),
+        count_of(words.decode, "--decode", None, MOST_GPUS),
+    )
+    return pools_of(*counts, words.link)
 
 
 def _traffic(trace: str | None, words: SimulateWords) -> "Traffic":
@@ -271,10 +215,10 @@ def _router(text: str | None) -> Literal["round-robin", "least-loaded", "prefix"
         case "round-robin" | "least-loaded" | "prefix" as router:
             return router
         case _:
-            raise KvcalcError(f"--router: expected one of {', '.join(_ROUTERS)}, got {shown(text)}")
+            raise KvcalcError(f"--router: expected one of {', '.join(ROUTERS)}, got {shown(text)}")
 
 
-def _capacities(words: FleetWords) -> "tuple[int | str, ...]":
+def _capacities(words: SimulateWords) -> "tuple[int | str, ...]":
     """Tokens, or sizes of memory as they were typed."""
     if words.capacity is None:
         return ()

@@ -13,6 +13,7 @@ from kvcalc.jobs import Begun, Fewest, Workers, in_order
 from kvcalc.perf.latency import Targets
 from kvcalc.queries.day import DayPlan, highest
 from kvcalc.queries.options import Workload, request_for
+from kvcalc.queries.pools import check_pools, mean_handed, served_split, split_warnings, staging
 from kvcalc.queries.requests import requests_of
 from kvcalc.queries.simulation import Attainment, OpenLoop, SimulateAnswer, SimulateQuestion
 from kvcalc.queries.source import load_model
@@ -44,6 +45,7 @@ def answer(question: SimulateQuestion, workers: Workers | None = None) -> Simula
         _refuse_deployment(question)
     if question.tiers and not question.prefix_cache:
         raise KvcalcError("--tier: has no effect without --prefix-cache", "add --prefix-cache")
+    check_pools(question)
     size = measure(_request(question, model, ceil(sum(trace.prompts) / len(trace))))
     curve = _curve(question, trace, size.bytes_per_token, workers)
     found_so_far = SimulateAnswer(
@@ -59,7 +61,12 @@ def answer(question: SimulateQuestion, workers: Workers | None = None) -> Simula
     levels = levels_of(question.tiers, model, trace, size.bytes_per_token)
     scheduler, day = going.scheduler._replace(tiers=levels), None
     without = _without_tiers(question, trace, going, workers) if levels else None
-    if question.day is None:
+    handover = None
+    if question.pools is not None:
+        replicas = question.pools.prefill + question.pools.decode
+        served, handover = served_split(question, question.pools, trace, going)
+        warnings += split_warnings(handover, staging(trace, going))
+    elif question.day is None:
         replicas, served = _served(question, trace, scheduler, going.clock, workers)
     else:
         day, trace, served = _day(question, question.day, trace, scheduler, going.clock)
@@ -76,6 +83,9 @@ def answer(question: SimulateQuestion, workers: Workers | None = None) -> Simula
         size=going.size,
         scheduler=going.scheduler,
         replicas=replicas,
+        handover=handover,
+        staging=staging(trace, going) if handover else 0,
+        handed_bytes=mean_handed(trace, going) if handover else 0,
         tiers=found_in(question.tiers, levels, trace, served),
         attainment=None if question.targets is None else _attained(question.targets, trace, served, going.clock),
         peak_bytes=round(served.tokens.peak * going.bytes_per_token),
@@ -106,6 +116,7 @@ def _refuse_deployment(question: SimulateQuestion) -> None:
         "prefix_cache": question.prefix_cache if question.open is not None else None,
         "tier": question.tiers,
         "day": question.day,
+        "prefill": question.pools,
         "percentile": question.targets,
     }
     targets = question.targets

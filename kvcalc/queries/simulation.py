@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kvcalc.core.model import Model
 from kvcalc.perf.latency import Targets
+from kvcalc.perf.links import Link
 from kvcalc.perf.tiers import Tier
 from kvcalc.perf.workload import Length
 from kvcalc.queries.day import DayPlan
@@ -12,6 +13,7 @@ from kvcalc.queries.source import Source
 from kvcalc.queries.tiers import TierFound
 from kvcalc.serving.day import Day
 from kvcalc.serving.fleet import Router, Served
+from kvcalc.serving.pools import Handover
 from kvcalc.serving.rules import Scheduler
 from kvcalc.traffic.arrivals import Arrivals
 from kvcalc.traffic.occupancy import Occupancy
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from kvcalc.queries.size import SizeAnswer
     from kvcalc.sources.traces.reader import Dropped
 
-__all__ = ["Attainment", "MadeUp", "OpenLoop", "SimulateAnswer", "SimulateQuestion", "Traffic"]
+__all__ = ["Attainment", "MadeUp", "OpenLoop", "PoolSplit", "SimulateAnswer", "SimulateQuestion", "Traffic"]
 
 
 class MadeUp(NamedTuple):
@@ -68,6 +70,14 @@ class OpenLoop(NamedTuple):
     block: int = 1
 
 
+class PoolSplit(NamedTuple):
+    """Replicas that compute prompts alone, replicas that generate alone, and the link to one of these."""
+
+    prefill: int
+    decode: int
+    link: Link
+
+
 class SimulateQuestion(NamedTuple):
     """A trace on a deployment, or without one.
 
@@ -84,6 +94,7 @@ class SimulateQuestion(NamedTuple):
         prefix_cache: Blocks of prompts stay for later ones.
         tiers: Memory behind the pool, the nearest first, in which blocks of prompts stay; with `prefix_cache`.
         day: Rates of a day, for which one replica's highest rate is found.
+        pools: Prefill and decode on replicas of their own, in place of `replicas`.
         capacities: Sizes of a prefix cache for which its hit rate is asked: tokens, or memory as text.
         targets: Seconds that so many of 100 requests are promised.
     """
@@ -100,6 +111,7 @@ class SimulateQuestion(NamedTuple):
     prefix_cache: bool = False
     tiers: tuple[Tier, ...] = ()
     day: DayPlan | None = None
+    pools: PoolSplit | None = None
     capacities: tuple[int | str, ...] = ()
     targets: Targets | None = None
 
@@ -133,6 +145,9 @@ class SimulateAnswer(NamedTuple):
         scheduler: The rules of a replica; None for the open loop.
         replicas: How many there are.
         tiers: What each tier did.
+        handover: What two pools did, where there are two; the pool of tokens is then that of decode.
+        staging: Sequences of the mean length for which a decode replica has room beside those of a step.
+        handed_bytes: The mean cache of a prompt, which goes from one pool to the other.
         day: Replicas over a day; what is served is then one replica at its highest rate.
         curve: Hit rates of a prefix cache at the capacities, and without end.
         attainment: Where targets are asked for.
@@ -154,6 +169,9 @@ class SimulateAnswer(NamedTuple):
     scheduler: Scheduler | None = None
     replicas: int = 0
     tiers: tuple[TierFound, ...] = ()
+    handover: Handover | None = None
+    staging: int = 0
+    handed_bytes: int = 0
     day: Day | None = None
     attainment: Attainment | None = None
     peak_bytes: int = 0

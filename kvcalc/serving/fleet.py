@@ -11,7 +11,7 @@ from kvcalc.serving.steps import StepClock
 from kvcalc.traffic.levels import Levels
 from kvcalc.traffic.trace import Trace
 
-__all__ = ["Router", "Served", "Spread", "serve"]
+__all__ = ["Router", "Served", "Spread", "left_over", "router_of", "serve", "spread", "summed"]
 
 Router: TypeAlias = Literal["round-robin", "least-loaded", "prefix"]
 
@@ -69,20 +69,26 @@ def serve(
     times = Times(len(trace))
     gauges = Gauges()
     fleet = [Replica(trace, rules, clock, times, gauges) for _ in range(replicas)]
-    choose = _router(trace, fleet, router)
+    choose = router_of(trace, fleet, router)
     for index, arrival in enumerate(trace.arrivals):
         one = choose(index, arrival)
         one.advance(arrival)
         one.push(index)
+    overloaded = left_over(trace, fleet)
+    return summed(trace, fleet, times, gauges, clock, overloaded=overloaded)
+
+
+def left_over(trace: Trace, fleet: Sequence[Replica]) -> bool:
+    """Work to the end; whether more wait when the last request arrives than a rate that is carried leaves."""
     left = 0
     for one in fleet:
         one.advance(trace.arrivals[-1])
         left += len(one.waiting)
         one.advance()
-    return _summed(trace, fleet, times, gauges, clock, overloaded=left > max(_LEAST_LEFT, _LEFT_OVER * len(trace)))
+    return left > max(_LEAST_LEFT, _LEFT_OVER * len(trace))
 
 
-def _router(trace: Trace, fleet: Sequence[Replica], router: Router) -> Callable[[int, float], Replica]:
+def router_of(trace: Trace, fleet: Sequence[Replica], router: Router) -> Callable[[int, float], Replica]:
     def in_turn(index: int, _arrival: float) -> Replica:
         return fleet[index % len(fleet)]
 
@@ -102,16 +108,16 @@ def _router(trace: Trace, fleet: Sequence[Replica], router: Router) -> Callable[
     return {"round-robin": in_turn, "least-loaded": least, "prefix": by_prefix}[router]
 
 
-def _summed(
+def summed(
     trace: Trace, fleet: Sequence[Replica], times: Times, gauges: Gauges, clock: StepClock, *, overloaded: bool
 ) -> Served:
     done = array("q", (i for i in range(len(trace)) if not isnan(times.done[i])))
     front = clock.front_end
     arrivals, outputs = trace.arrivals, trace.outputs
-    ttft = _spread(times.first[i] - arrivals[i] + front for i in done)
-    e2e = _spread(times.done[i] - arrivals[i] + front for i in done)
-    queue = _spread(times.begun[i] - arrivals[i] for i in done)
-    tpot = _spread((times.done[i] - times.first[i]) / (outputs[i] - 1) for i in done if outputs[i] > 1)
+    ttft = spread(times.first[i] - arrivals[i] + front for i in done)
+    e2e = spread(times.done[i] - arrivals[i] + front for i in done)
+    queue = spread(times.begun[i] - arrivals[i] for i in done)
+    tpot = spread((times.done[i] - times.first[i]) / (outputs[i] - 1) for i in done if outputs[i] > 1)
     last = max((times.done[i] for i in done), default=arrivals[0])
     return Served(
         times,
@@ -135,7 +141,7 @@ def _summed(
     )
 
 
-def _spread(values: Iterable[float]) -> Spread:
+def spread(values: Iterable[float]) -> Spread:
     """The mean and the percentiles, linear between two values as numpy's default is."""
     ordered = sorted(values)
     if not ordered:

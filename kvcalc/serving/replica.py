@@ -18,7 +18,7 @@ from kvcalc.serving.tiers import Tiers
 from kvcalc.traffic.levels import Gauge
 from kvcalc.traffic.trace import Trace
 
-__all__ = ["Gauges", "Replica", "Times"]
+__all__ = ["Active", "Gauges", "Replica", "Times"]
 
 _NEVER = float("inf")
 
@@ -42,7 +42,7 @@ class Gauges:
         self.tokens, self.sequences = Gauge(), Gauge()
 
 
-class _Active:
+class Active:
     """A request in the batch. `ids` and `own` are its blocks, `until` the step of its last token."""
 
     __slots__ = ("attending", "begun", "ids", "index", "own", "phase", "prompt", "until")
@@ -62,13 +62,11 @@ class Replica:
         self._blocks = None if prefixes is None else prefixes.blocks
         self._unit = 0 if prefixes is None else prefixes.tokens
         self.pool = Pool(rules.blocks, max(1, ceil(self._unit / rules.block)))
-        self.now = 0.0
+        self.now, self.busy = 0.0, 0.0  # seconds, and those of them in steps
         self.waiting: deque[tuple[int, int]] = deque()  # requests, each with the tokens that it has generated
-        self._active: list[_Active] = []  # in the order of admission
-        self._ends: list[tuple[int, int, _Active]] = []
-        self._prefilling: deque[tuple[_Active, int, int]] = (
-            deque()
-        )  # with tokens that are computed and generated before
+        self._active: list[Active] = []  # in the order of admission
+        self._ends: list[tuple[int, int, Active]] = []
+        self._prefilling: deque[tuple[Active, int, int]] = deque()  # with tokens that are computed and generated before
         self._phases = [0] * rules.block
         self._step, self._count, self._attending, self._serial = 0, 0, 0.0, 0
         self.tokens = 0  # of all requests that are active
@@ -90,18 +88,26 @@ class Replica:
 
     def advance(self, until: float = _NEVER) -> None:
         """Work until the clock has passed a time, or nothing is left to do."""
-        while self.now < until and (self._count or self._prefilling or self.waiting):
-            if not self._room_for(1):  # sequences come before prompts
-                continue
-            if not self._short or not self._active:
-                self._admit()
-            if self._prefilling:
-                self._mixed()
-            elif self._count:
-                self._decode(until)
-            else:  # what is at the head fits into no pool
-                self.waiting.popleft()
-                self.refused += 1
+        while self.now < until and self.load:
+            self._turn(until)
+
+    def _turn(self, until: float) -> None:
+        """One step, or as many alike as last until something happens."""
+        if not self._room_for(1):  # sequences come before prompts
+            return
+        if not self._short or not self._active:
+            self._admit()
+        if self._prefilling:
+            self._mixed()
+        elif self._count:
+            self._decode(until)
+        else:
+            self._idle()
+
+    def _idle(self) -> None:
+        """Nothing is in the batch: what is at the head fits into no pool."""
+        self.waiting.popleft()
+        self.refused += 1
 
     def _admit(self) -> None:
         """Requests from the head of the queue, as long as slots, blocks and tokens of this step last."""
@@ -117,17 +123,21 @@ class Replica:
             if pool.used + pool.missing(ids, own) > free:
                 break
             self.waiting.popleft()
-            found = self._found(ids, prompt)
+            found = self._found(ids, prompt, generated)
             pool.take(ids, own)
-            one = _Active(index, prompt, ids, own)
+            one = Active(index, prompt, ids, own)
             self._active.append(one)
-            self._prefilling.append((one, found, generated))
+            self._join(one, found, generated)
             if self._times.begun[index] != self._times.begun[index]:  # NaN: the first time
                 self._times.begun[index], self._times.found[index] = self.now, found
             self.tokens += found
             budget -= prompt - found
 
-    def _found(self, ids: tuple[int, ...], prompt: int) -> int:
+    def _join(self, one: Active, found: int, generated: int) -> None:
+        """A request that was admitted waits for the steps that compute its prompt."""
+        self._prefilling.append((one, found, generated))
+
+    def _found(self, ids: tuple[int, ...], prompt: int, generated: int) -> int:  # noqa: ARG002 - decode pools ask
         """Tokens of a prompt that are not computed: in the pool, or loaded where that is quicker; never the last."""
         most, run = (prompt - 1) // self._rules.block * self._rules.block, self.pool.leading(ids)
         found = min(self._unit * run, most)
@@ -173,7 +183,7 @@ class Replica:
             self._begin(one, generated)
         self._finish()
 
-    def _begin(self, one: _Active, generated: int) -> None:
+    def _begin(self, one: Active, generated: int) -> None:
         """A prompt is computed, and its next token is there."""
         times, index = self._times, one.index
         if not generated:
@@ -196,11 +206,15 @@ class Replica:
         """Steps of sequences alone: to the first that ends, to the next arrival, or as far as blocks last."""
         step = self._clock.passing(self._count) + self._attending
         steps = self._ends[0][0] - self._step
-        if until < _NEVER and not self.waiting:
-            steps = min(steps, max(1, ceil((until - self.now) / step)))
+        if (stop := self._stop(until)) < _NEVER:
+            steps = min(steps, max(1, ceil((stop - self.now) / step)))
         steps = self._room_for(steps)
         self._pass(steps, steps * step, 0)
         self._finish()
+
+    def _stop(self, until: float) -> float:
+        """When steps of sequences alone may not go on: an arrival behind others that wait changes nothing."""
+        return _NEVER if self.waiting else until
 
     def _room_for(self, steps: int) -> int:
         """As many of these steps as blocks last; for none, the request that was admitted last is taken off."""
@@ -235,6 +249,7 @@ class Replica:
         crowd = self._count + len(self._prefilling)
         self._gauges.sequences.add(crowd, crowd, seconds)
         self.now += seconds
+        self.busy += seconds
         self._short = False
 
     def _finish(self) -> None:
@@ -248,12 +263,12 @@ class Replica:
             self._leave(one, cached=one.prompt + one.until - one.begun)
             self._times.done[one.index] = self.now
 
-    def _drop(self, one: _Active) -> None:
+    def _drop(self, one: Active) -> None:
         self._phases[one.phase] -= 1
         self._count -= 1
         self._attending = self._attending - one.attending if self._count else 0.0
 
-    def _leave(self, one: _Active, cached: int) -> None:
+    def _leave(self, one: Active, cached: int) -> None:
         """Give back the blocks of a request, of which so many tokens are cached."""
         self._active.remove(one)
         own = one.own

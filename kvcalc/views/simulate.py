@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING
 
 from kvcalc.perf.latency import Targets
 from kvcalc.queries.simulation import SimulateAnswer
-from kvcalc.serving.fleet import Served, Spread
+from kvcalc.serving.fleet import Served
 from kvcalc.traffic.levels import Levels
 from kvcalc.version import __version__
 from kvcalc.views.model import model_values
 from kvcalc.views.simulate_day import day_values, hour_values
+from kvcalc.views.simulate_pools import pool_values, times
 from kvcalc.views.simulate_tiers import tier_values
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
         PrefixCacheValues,
         SimulateDocument,
         SimulateRequest,
-        TimeValues,
         TraceFacts,
     )
 
@@ -42,10 +42,10 @@ def simulate_document(answer: SimulateAnswer) -> "SimulateDocument":
         "preemptions": None if served is None else served.preemptions,
         "preempted_requests": None if served is None else served.preempted,
         "refused_requests": None if served is None else served.refused,
-        "queue_seconds": None if served is None else _times(served.queue),
-        "ttft_seconds": None if served is None else _times(served.ttft),
-        "tpot_seconds": None if served is None else _times(served.tpot),
-        "e2e_seconds": None if served is None else _times(served.e2e),
+        "queue_seconds": None if served is None else times(served.queue),
+        "ttft_seconds": None if served is None else times(served.ttft),
+        "tpot_seconds": None if served is None else times(served.tpot),
+        "e2e_seconds": None if served is None else times(served.e2e),
         "requests_per_second": None if served is None else rate(served, len(answer.trace) - served.refused),
         "output_tokens_per_second": None if served is None else rate(served, served.output_tokens),
         "overloaded": None if served is None else served.overloaded,
@@ -56,6 +56,7 @@ def simulate_document(answer: SimulateAnswer) -> "SimulateDocument":
         "goodput_requests_per_second": None if attained is None else attained.goodput,
         "prefix_cache": _prefix_cache(answer),
         "tiers": tier_values(answer),
+        "pools": pool_values(answer),
         "day": day_values(answer),
         "replicas_by_hour": hour_values(answer),
     }
@@ -153,10 +154,6 @@ def _occupancy(level: Levels, *, timed: bool) -> "OccupancyValues":
 
 def _level(level: Levels) -> "LevelValues":
     return {"mean": level.mean, "p50": level.p50, "p95": level.p95, "p99": level.p99, "peak": level.peak}
-
-
-def _times(spread: Spread) -> "TimeValues":
-    return {"mean": spread.mean, "p50": spread.p50, "p90": spread.p90, "p95": spread.p95, "p99": spread.p99}
 
 
 def rate(served: Served, count: int) -> float:

@@ -9,6 +9,7 @@ from kvcalc.views.model import model_facts
 from kvcalc.views.report import Bytes, Cell, Count, Report, Section
 from kvcalc.views.simulate import hit_rate, rate, sequences, tokens
 from kvcalc.views.simulate_day import day_sections
+from kvcalc.views.simulate_pools import pool_sections
 from kvcalc.views.simulate_tiers import tier_sections
 from kvcalc.views.words import limited_by
 
@@ -22,7 +23,7 @@ def simulate_report(answer: SimulateAnswer) -> Report:
         sections += [_met(answer.served), _served(answer, answer.served)]
     if (level := tokens(answer)) is not None:
         sections.append(_held(answer, level))
-    sections += [*tier_sections(answer), *day_sections(answer)]
+    sections += [*pool_sections(answer), *tier_sections(answer), *day_sections(answer)]
     if answer.curve:
         sections.append(_curve(answer))
     return Report(
@@ -87,7 +88,8 @@ def _held(answer: SimulateAnswer, level: Levels) -> Section:
     ]
     if answer.open is not None:
         rows.append(("of the model", *(Bytes(round(each)) for each in of(answer.open.bytes))))
-    what = "held at once" if answer.served is None else "in the pool of a replica"
+    where = "a decode replica" if answer.handover is not None else "a replica"
+    what = "held at once" if answer.served is None else f"in the pool of {where}"
     return Section(what, (what, "mean", "p50", "p95", "p99", "peak"), rows, exact=False)
 
 
@@ -107,6 +109,8 @@ def _verdict(answer: SimulateAnswer) -> str:
     if served is None:
         return ""
     fleet = many(answer.replicas, "replica")
+    if answer.question.pools is not None:
+        fleet = f"{answer.question.pools.prefill} prefill and {answer.question.pools.decode} decode replicas"
     if served.overloaded:
         limit = "" if answer.binding is None else f", limited by {limited_by(answer.binding)}"
         return f"overloaded: {fleet} cannot keep up, and the queue grows{limit}"

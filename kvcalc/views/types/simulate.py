@@ -6,7 +6,8 @@ from kvcalc.views.types.model import Document, ModelFacts
 
 __all__ = [
     "AttainedShares", "CurvePoint", "DayValues", "DroppedRows", "HourValues", "LevelValues", "OccupancyValues",
-    "PrefixCacheValues", "SimulateDocument", "SimulateRequest", "TierValues", "TimeValues", "TraceFacts",
+    "PoolValues", "PrefixCacheValues", "SimulateDocument", "SimulateRequest", "SplitValues",
+    "TierValues", "TimeValues", "TraceFacts",
 ]  # fmt: skip
 
 
@@ -139,6 +140,26 @@ class DayValues(TypedDict):
     start_seconds: float
 
 
+class PoolValues(TypedDict):
+    """One of two pools: its replicas, the share of the time in which they work, and how long requests wait there."""
+
+    replicas: int
+    busy: float
+    queue_seconds: TimeValues
+
+
+class SplitValues(TypedDict):
+    """Prefill and decode on replicas of their own."""
+
+    prefill: PoolValues
+    decode: PoolValues
+    link: str
+    link_bytes_per_second: int
+    transfer_seconds: TimeValues  # waiting for the link included
+    mean_transfer_bytes: int
+    staging_sequences: int  # of the mean length, that fit beside as many as a step takes; below zero, transfers wait
+
+
 class AttainedShares(TypedDict):
     """Shares of requests that meet each target, null where there is none, and all of them."""
 
@@ -173,5 +194,6 @@ class SimulateDocument(Document):
     goodput_requests_per_second: float | None
     prefix_cache: PrefixCacheValues | None  # null where requests have no prefixes, or none was asked for
     tiers: list[TierValues]
+    pools: SplitValues | None  # null where each replica does both
     day: DayValues | None
     replicas_by_hour: list[HourValues]
