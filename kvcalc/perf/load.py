@@ -1,7 +1,7 @@
 """A replica under load: what it holds, how fast it goes, and which resource gives out first."""
 
 from collections.abc import Callable
-from math import ceil
+from math import ceil, exp
 from typing import NamedTuple
 
 from kvcalc.perf.clock import Clock
@@ -140,6 +140,7 @@ def serve(
     each = max(1, replica.held(ceil(lengths.context)))
     flowing = flow(replica.clock, replica.work, replica.read, lengths)
     batch = wait = filling = binding = reason = None
+    before = 0.0
     if users is not None:
         batch, rate = float(users), flowing.rate(users)
     else:
@@ -155,7 +156,8 @@ def serve(
         binding, reason = _verdict(batch, full, filling, wait, busy, flowing, margins)
     prefill, ttft, burst = replica.clock.alone(replica.work), None, 0.0
     if batch is not None:
-        ttft = prefill + flowing.step(batch) / 2 + _front_end(replica.clock, batch)
+        before = flowing.step(batch) / 2 + _front_end(flowing, batch, closed=users is not None)
+        ttft = prefill + before
         if users is not None:
             burst = ttft + (users - 1) / 2 * flowing.prompt_seconds
         ttft += (1 - 1 / users if users else 1.0) * mean_wait(
@@ -164,7 +166,6 @@ def serve(
     latency = missed = None
     token = None if batch is None else flowing.step(batch) / (1 - busy)
     if targets is not None and batch is not None:
-        before = flowing.step(batch) / 2 + _front_end(replica.clock, batch)
         latency = latency_of(flowing, lengths, rate, batch, before, found=found, arrivals=arrivals, prompts=prompts)
         missed = latency.missed(targets)
     if missed is None and token is not None and slowest is not None and token > slowest:
@@ -194,9 +195,14 @@ def serve(
     )
 
 
-def _front_end(clock: Clock, batch: float) -> float:
-    """Seconds of the server before a request reaches the engine: more under many clients than for one."""
-    return ALONE if batch <= 1 else clock.machine.pace.front_end
+def _front_end(flowing: Flow, batch: float, *, closed: bool) -> float:
+    """Seconds of the server before a request is in a step: more under many clients, who ask at once, than for one. Who
+    comes by itself finds somebody there by the chance of a Poisson number, and then a step that is scheduled already.
+    """
+    pace = flowing.clock.machine.pace
+    if closed:
+        return ALONE if batch <= 1 else pace.front_end
+    return pace.alone + (flowing.step(batch) * (1 - exp(-batch)) if pace.ahead else 0.0)
 
 
 def _fill(replica: Replica, lengths: Lengths, batch: float, each: int, arrivals: float | None) -> _Filling:

@@ -131,6 +131,7 @@ class EngineBackend:
         self.engine, self.version = engine, version
         self.of_free, self.context_parallel = engine.of_free, engine.context_parallel
         self.name, self.vendors = engine.name, engine.vendors
+        self.release: str | None = version.name
         self._settings, self._share, self._prefix = settings, share, shared_prefix
         self._counted, self._questions, self._shares = Memo[Question](), Memo[Question](), Memo[Fraction]()
         self._replicas = Memo[EngineReplica]()

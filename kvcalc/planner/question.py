@@ -152,6 +152,7 @@ class Backend(Protocol):
     limited: bool  # and with how many sequences the engine's command allows
     vendors: tuple[str, ...]
     name: str
+    release: str | None  # of the engine
 
     def replica_memory(self, config: ParallelConfig, card: Card) -> ReplicaMemory: ...
     def share(self, config: ParallelConfig, card: Card) -> Fraction: ...
@@ -175,6 +176,7 @@ class ExactBackend:
     of_free = context_parallel = grows = limited = False
     vendors: tuple[str, ...] = ()
     name = ""
+    release: str | None = None
 
     def spread(self, precision: Precision, layout: Layout) -> Layout:  # noqa: ARG002 - one signature for all
         return layout

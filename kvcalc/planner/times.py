@@ -75,7 +75,8 @@ class Times:
         """The clock of one replica. Raises KvcalcError where a rate of the card is not known."""
         precision, facts = config.precision, config.precision.request.facts
         name = precision.weights_name or (facts.weights_dtype or facts.dtype).name
-        pace = pace_of(self.backend.name) if self.backend.name else pace_for(name)
+        dense = not facts.active_parameters
+        pace = pace_of(self.backend.name, self.backend.release, dense=dense) if self.backend.name else pace_for(name)
         key = card.name, precision.whole.bytes, name, config.layout
         kept = self._clocks.get(key)
         if kept is None:

@@ -63,7 +63,8 @@ def deployment_of(question: SimulateQuestion, model: Model, trace: Trace) -> Dep
     weights = fit.memory.whole_weights or 0
     stored = budget.weights if not isinstance(budget.weights, int | str) else model.weights_dtype or model.dtype
     layout = sized.size.request.layout
-    clock = clock_of(gpu.card, layout, model, weights, stored.name, pace=pace_of(engine.name))
+    pace = pace_of(engine.name, asked.version.name, dense=not model.active_parameters)
+    clock = clock_of(gpu.card, layout, model, weights, stored.name, pace=pace)
     terms = cache_reads(sized.size.request, layout)
     steps = StepClock(clock, partial(_read, terms, layout.pp), partial(_attention, clock.demand.flops))
     pool = fit.memory.free * layout.gpus / fit.capacity_tokens

@@ -74,6 +74,7 @@ class Replica:
         self.tiers = Tiers(rules.tiers)
         self._loading = 0.0  # seconds that the next step waits for blocks of tiers
         self._short = False  # a request was taken off, so that this step admits none
+        self._latest = _NEVER  # arrival that is in the next step, where one is scheduled already
 
     @property
     def load(self) -> int:
@@ -114,8 +115,11 @@ class Replica:
         rules, pool = self._rules, self.pool
         budget = rules.limits.tokens - self._count - sum(one.prompt - done for one, done, _ in self._prefilling)
         free = rules.blocks - (0 if rules.limits.whole else self._phases[(self._step + 1) % rules.block])
+        latest = self._latest if self._count or self._prefilling else _NEVER
         while self.waiting and budget > 0 and self._count + len(self._prefilling) < rules.limits.sequences:
             index, generated = self.waiting[0]
+            if self._trace.arrivals[index] > latest:
+                break
             prompt = self._trace.prompts[index] + generated
             ids = self._ids(index)
             length = prompt + self._trace.outputs[index] - generated - 1 if rules.limits.whole else prompt
@@ -214,7 +218,9 @@ class Replica:
 
     def _stop(self, until: float) -> float:
         """When steps of sequences alone may not go on: an arrival behind others that wait changes nothing."""
-        return _NEVER if self.waiting else until
+        if not self.waiting:
+            return until
+        return self.now if self._trace.arrivals[self.waiting[0][0]] > self._latest else _NEVER
 
     def _room_for(self, steps: int) -> int:
         """As many of these steps as blocks last; for none, the request that was admitted last is taken off."""
@@ -238,18 +244,15 @@ class Replica:
         block = self._rules.block
         if self._count and not self._rules.limits.whole:
             full, rest = divmod(steps, block)
-            crossed = full * self._count + sum(self._phases[(self._step + 1 + i) % block] for i in range(rest))
-            if crossed:
-                self.pool.grow(crossed)
+            self.pool.grow(full * self._count + sum(self._phases[(self._step + 1 + i) % block] for i in range(rest)))
         self._step += steps
-        held = self.tokens - self._unit * self.pool.shared
-        more = steps * self._count + taken
-        self.tokens += more
+        held, more = self.tokens - self._unit * self.pool.shared, steps * self._count + taken
         self._gauges.tokens.add(held, held + more, seconds)
         crowd = self._count + len(self._prefilling)
         self._gauges.sequences.add(crowd, crowd, seconds)
-        self.now += seconds
-        self.busy += seconds
+        if self._rules.limits.ahead:
+            self._latest = self.now + seconds * (steps - 1) / steps
+        self.now, self.busy, self.tokens = self.now + seconds, self.busy + seconds, self.tokens + more
         self._short = False
 
     def _finish(self) -> None:

@@ -15,12 +15,14 @@ class Limits(NamedTuple):
         tokens: The most tokens in a step, those of prompts and of sequences together.
         chunked: A prompt may be computed in pieces, beside the sequences that decode.
         whole: A request is admitted only when its whole length fits, so that none is ever taken off.
+        ahead: A step is scheduled while the one before it runs, so that who comes meanwhile waits for both.
     """
 
     sequences: int
     tokens: int
     chunked: bool = True
     whole: bool = False
+    ahead: bool = False
 
 
 class Scheduler(NamedTuple):

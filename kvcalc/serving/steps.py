@@ -19,7 +19,7 @@ class StepClock:
         self._passes: dict[int, float] = {}
         self._attending: dict[int, float] = {}
         self.sequence = clock.machine.pace.sequence
-        self.front_end = clock.machine.pace.front_end
+        self.front_end = clock.machine.pace.alone
 
     def passing(self, tokens: int) -> float:
         """A pass of so many tokens through the weights, of prompts and sequences together."""

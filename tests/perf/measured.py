@@ -129,7 +129,8 @@ def _run(preset: str, gpu: str, tp: int, pp: int, engine: str, weights: str, kv:
     else:
         stored = model.weights_dtype or model.dtype if name == "auto" else WEIGHTS[name]
         held, format_ = weigh(model, "auto" if name == "auto" else stored).bytes, stored.name
-    clock = clock_of(accelerators()[gpu].card(), layout, model, held, format_, pace=pace_of(engine))
+    pace = pace_of(engine, dense=not model.active_parameters)
+    clock = clock_of(accelerators()[gpu].card(), layout, model, held, format_, pace=pace)
     return _Run(clock, model, held, layout, kv)
 
 

@@ -23,4 +23,4 @@ def plain_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("kvcalc.planner.times.demand_of", without_blocks)
     for chosen in ("pace_of", "pace_for"):
-        monkeypatch.setattr(f"kvcalc.planner.times.{chosen}", lambda _name: pace)
+        monkeypatch.setattr(f"kvcalc.planner.times.{chosen}", lambda *_names, **_kind: pace)

@@ -129,6 +129,7 @@ def step_by_step(asked: Trace, rules: Scheduler) -> tuple[list[float], list[floa
     first, done = [float("nan")] * count, [float("nan")] * count
     made, cached, blocks, target, _share = ([0] * count for _ in range(5))
     used = off = 0
+    begun = float("inf")  # when the step before began, at which the next one was scheduled if steps are scheduled ahead
     target = list(asked.prompts)
     while True:
         while arrived < count and asked.arrivals[arrived] <= now:
@@ -140,6 +141,7 @@ def step_by_step(asked: Trace, rules: Scheduler) -> tuple[list[float], list[floa
             now = asked.arrivals[arrived]
             continue
         short = False
+        latest = begun if rules.limits.ahead and running else float("inf")
         decoding = [q for q in running if cached[q] >= target[q]]
         while running:
             need = sum(-(-(cached[q] + 1) // rules.block) > blocks[q] for q in running if cached[q] >= target[q])
@@ -158,6 +160,8 @@ def step_by_step(asked: Trace, rules: Scheduler) -> tuple[list[float], list[floa
         left = budget - sum(target[q] - cached[q] for q in prompts)
         while (not short or not running) and waiting and left > 0 and len(running) < rules.limits.sequences:
             head = waiting[0]
+            if asked.arrivals[head] > latest:
+                break
             need = -(-target[head] // rules.block)
             if used + need + reserve > rules.blocks:
                 break
@@ -174,6 +178,7 @@ def step_by_step(asked: Trace, rules: Scheduler) -> tuple[list[float], list[floa
             if budget > 0:
                 pieces[q] = min(budget, target[q] - cached[q])
                 budget -= pieces[q]
+        begun = now
         now += PLAIN.passing(len(decoding) + sum(pieces.values())) + 0.001 * len(decoding)
         for q in decoding:
             if -(-(cached[q] + 1) // rules.block) > blocks[q]:
@@ -211,6 +216,34 @@ def test_events_are_the_steps(
     assert list(found.times.first) == pytest.approx(first, nan_ok=True)
     assert list(found.times.done) == pytest.approx(done, nan_ok=True)
     assert found.preemptions == off
+
+
+@settings(max_examples=150, deadline=None)
+@given(REQUESTS, st.integers(1, 6), st.integers(3, 40), st.integers(12, 40))
+def test_steps_that_are_scheduled_ahead(
+    requests: list[tuple[float, int, int]], sequences: int, tokens: int, blocks: int
+) -> None:
+    """The same where a step is scheduled while the one before it runs; nobody comes at the very end of a step."""
+    asked = trace(*[(arrival + 0.00037, prompt, output) for arrival, prompt, output in sorted(requests)])
+    rules = Scheduler(Limits(sequences, max(tokens, sequences), ahead=True), 4, blocks)
+    first, done, off = step_by_step(asked, rules)
+    found = serve(asked, 1, "round-robin", rules, PLAIN)
+    assert list(found.times.first) == pytest.approx(first, nan_ok=True)
+    assert list(found.times.done) == pytest.approx(done, nan_ok=True)
+    assert found.preemptions == off
+
+
+def test_who_comes_during_a_step_waits_for_the_next_too() -> None:
+    """The first: a step of 14 ms for its prompt of 4, then steps of 12 ms. The second comes at 15 ms, in the step from 14
+    to 26 ms, behind which the one to 38 ms is scheduled already: its prompt of 6 is in that from 38 ms on, beside the
+    first's token: 10 + 7 + 1 ms. In an engine that is idle it waits for nobody.
+    """
+    rules = Scheduler(Limits(8, 64, ahead=True), 4, 100)
+    found = serve(trace((0.0, 4, 5), (0.015, 6, 2)), 1, "round-robin", rules, PLAIN)
+    assert list(found.times.begun) == pytest.approx([0.0, 0.038])
+    assert list(found.times.first) == pytest.approx([0.014, 0.056])
+    alone = serve(trace((0.0, 4, 1), (0.5, 6, 1)), 1, "round-robin", rules, PLAIN)
+    assert list(alone.times.first) == pytest.approx([0.014, 0.516])
 
 
 @settings(max_examples=60, deadline=None)

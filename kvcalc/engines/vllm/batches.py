@@ -5,6 +5,7 @@ from typing import NamedTuple
 from kvcalc.core.card import Card
 from kvcalc.engines.question import Question
 from kvcalc.engines.vllm.versions import Profile, Version
+from kvcalc.perf.pace import runs_ahead
 from kvcalc.serving.rules import Limits
 
 __all__ = ["Batch", "batch_of", "batched_tokens", "scheduler"]
@@ -33,9 +34,14 @@ def batch_of(question: Question, memory: int | None = None) -> Batch:
 
 
 def scheduler(question: Question, memory: int) -> Limits:
-    """What a step takes. Prompts are computed in pieces unless --no-enable-chunked-prefill, V1's default."""
-    batch = batch_of(question, memory)
-    return Limits(batch.sequences, batch.tokens, chunked=question.settings.get("enable_chunked_prefill") is not False)
+    """What a step takes. Prompts are computed in pieces unless --no-enable-chunked-prefill, V1's default.
+
+    From 0.14 on a step is scheduled while the one before it runs (`step_with_batch_queue` of `v1/engine/core.py`; pull
+    requests 19970 and 27614, by default), which makes first tokens later (pull request 39592).
+    """
+    batch, settings = batch_of(question, memory), question.settings
+    ahead = settings.get("async_scheduling", runs_ahead(question.version.name)) is True
+    return Limits(batch.sequences, batch.tokens, settings.get("enable_chunked_prefill") is not False, ahead=ahead)
 
 
 def batched_tokens(question: Question) -> int:
