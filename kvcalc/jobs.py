@@ -85,7 +85,7 @@ class Fewest:
     def search(
         self, of: Callable[..., Result], task: Callable[[int], tuple[Any, ...]], does: Callable[[Result], bool]
     ) -> tuple[int, Result] | None:
-        """The fewest with what `of` makes of their task; None where not even the most of a doubling do."""
+        """The fewest with what `of` makes of their task; None where not even the most do."""
         begun: dict[int, Begun[Result]] = {}
         low, high = 0, None  # so many do not; so many do
         best: tuple[int, Result] | None = None
@@ -106,8 +106,8 @@ class Fewest:
     def _next(self, low: int, high: int | None) -> int | None:
         """The step after these; None where there is none."""
         if high is None:
-            count = 2 * low or 1
-            return count if count <= self._most else None
+            count = min(2 * low or 1, self._most)
+            return count if count > low else None
         return (low + high) // 2 if high - low > 1 else None
 
     def _ahead(self, low: int, high: int | None, most: int) -> Iterator[int]:

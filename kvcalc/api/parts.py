@@ -1,24 +1,35 @@
 """Arguments of the Python interface that belong together become one part of a question."""
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from kvcalc.api.arguments import (
     adapters_of,
     bytes_of,
+    choice_of,
     context_of,
     count_of,
     fraction_of,
     gpus_of,
     heads_of,
     optional,
+    path_of,
+    rate_of,
     size_of,
     switch_of,
     text_of,
     tokens_of,
     weights_of,
     words_of,
+    wrong,
 )
+from kvcalc.errors import KvcalcError
 from kvcalc.queries.options import CacheFormat, Memory, NamedGpu, RunOptions, Split, Workload
 
-__all__ = ["form_of", "memory_of", "run_of", "split_of", "workload_of"]
+if TYPE_CHECKING:
+    from kvcalc.queries.simulation import Traffic
+
+__all__ = ["form_of", "memory_of", "prices_of", "run_of", "split_of", "trace_of", "workload_of"]
 
 
 def workload_of(context: object, batch: object, encoder_tokens: object) -> Workload:
@@ -90,3 +101,24 @@ def memory_of(
         optional(text_of, draft, "draft"),
         () if beside is None else tuple(words_of(beside, "beside")),
     )
+
+
+def trace_of(path: object, unit: object, scale: object) -> "Traffic | None":
+    """Requests of a file; what says how to read one is not passed over where there is none."""
+    from kvcalc.queries.simulation import Traffic
+
+    if path is None:
+        if unit is not None or scale != 1:
+            raise KvcalcError(f"{'rate_scale' if unit is None else 'time_unit'}: has no effect without trace")
+        return None
+    read = None if unit is None else choice_of(unit, "time_unit", "s", "ms", "us", "ns")
+    return Traffic(path_of(path, "trace"), read, rate_scale=rate_of(scale, "rate_scale"))
+
+
+def prices_of(prices: Mapping[str, float]) -> dict[str, float]:
+    """By the full names of cards."""
+    if not isinstance(prices, Mapping):
+        raise wrong("prices", "a mapping of cards to what an hour costs", prices)
+    from kvcalc.cards.names import card_called
+
+    return {card_called(name, "prices")[1].name: rate_of(price, "prices") for name, price in prices.items()}

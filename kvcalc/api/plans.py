@@ -28,9 +28,10 @@ from kvcalc.api.arguments import (
     tokens_of,
     weights_of,
     words_of,
+    workers_of,
     wrong,
 )
-from kvcalc.api.parts import form_of, split_of, workload_of
+from kvcalc.api.parts import form_of, prices_of, split_of, trace_of, workload_of
 from kvcalc.api.results import (
     CheckResult,
     PlanResult,
@@ -41,6 +42,8 @@ from kvcalc.errors import KvcalcError, escape
 from kvcalc.queries.source import load_model
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from kvcalc.perf.latency import Targets
     from kvcalc.perf.workload import Length
 
@@ -81,10 +84,16 @@ def plan(
     count: Literal["machine", "any"] = "machine",
     prices: Mapping[str, float] | None = None,
     sort: Literal["rank", "price", "tpot", "rate"] = "rank",
+    trace: str | os.PathLike[str] | None = None,
+    time_unit: Literal["s", "ms", "us", "ns"] | None = None,
+    rate_scale: float = 1.0,
+    top: int | None = None,
+    executor: "Executor | None" = None,
 ) -> PlanResult:
     """Which GPUs, how many, split how, with which cache. Lengths are tokens, a mean or "mean/95th percentile"; `rate`
     is requests a second. Targets are seconds, or text with a unit; `prices` are those of an hour of a card by its name.
-    Raises KvcalcError.
+    A `trace` takes the place of lengths and rate, and `top` of its rows (3) are replayed, by an `executor` of
+    `concurrent.futures` if there is one. Raises KvcalcError.
     """
     from kvcalc.queries.plan import DeploymentQuestion, answer
 
@@ -116,9 +125,12 @@ def plan(
                     targets=targets_of(ttft, tpot, e2e, percentile),
                     prefix_hit=0.0 if prefix_hit == 0 else _share_of(prefix_hit, "prefix_hit"),
                     every_count=choice_of(count, "count", "machine", "any") == "any",
-                    prices=_prices_of(prices or {}),
+                    prices=prices_of(prices or {}),
                     sort=choice_of(sort, "sort", "rank", "price", "tpot", "rate"),
-                )
+                    trace=trace_of(trace, time_unit, rate_scale),
+                    top=optional(count_of, top, "top") or (10 if trace is None else 3),
+                ),
+                workers=optional(workers_of, executor, "executor"),
             )
         )
 
@@ -143,15 +155,6 @@ def targets_of(ttft: object, tpot: object, e2e: object, percentile: object) -> "
 def _share_of(value: object, what: str) -> float:
     share = fraction_of(value, what)
     return share.part / share.of
-
-
-def _prices_of(prices: Mapping[str, float]) -> dict[str, float]:
-    """By the full names of cards."""
-    if not isinstance(prices, Mapping):
-        raise wrong("prices", "a mapping of cards to what an hour costs", prices)
-    from kvcalc.cards.names import card_called
-
-    return {card_called(name, "prices")[1].name: rate_of(price, "prices") for name, price in prices.items()}
 
 
 def seconds_of(value: object, what: str) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from kvcalc.cli import options as o
+from kvcalc.cli.jobs import workers
 from kvcalc.cli.output import output_of
 from kvcalc.cli.parameters import verb
 from kvcalc.cli.plan_options import ChoiceWords, PlanWords, TargetWords
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from kvcalc.perf.latency import Targets
     from kvcalc.planner.ranking import Order
     from kvcalc.queries.plan import DeploymentQuestion
+    from kvcalc.queries.simulation import Traffic
     from kvcalc.views.chart import Chart
     from kvcalc.views.report import Report
     from kvcalc.views.types.plan import PlanDocument
@@ -41,11 +43,14 @@ _QUIET_SECONDS, _TICK_SECONDS = 3, 0.1
 def plan(model: o.ModelArgument, *, words: PlanWords) -> None:
     """Which GPUs, how many, split how, with which cache."""
     how = output_of(words, terminal=sys.stdout.isatty())
-    check_targets({"--svg": words.svg, "--html": words.html}, [model, words.gpu_file])
+    check_targets({"--svg": words.svg, "--html": words.html}, [model, words.gpu_file, words.trace])
     from kvcalc.queries.plan import answer
     from kvcalc.views.plan import plan_document, rows
 
-    found = answer(_question(model, words), tick=_ticker())
+    if words.jobs is not None and words.trace is None:
+        raise KvcalcError("--jobs: has no effect without --trace", "leave it out")
+    with workers(words) as several:
+        found = answer(_question(model, words), tick=_ticker(), workers=several)
 
     def document() -> "PlanDocument":
         return plan_document(found)
@@ -114,8 +119,28 @@ def _question(model: str, words: PlanWords) -> "DeploymentQuestion":
         prices=_prices(words),
         sort=_sort(words.sort),
         machines=words.machines,
-        top=count_of(words.top, "--top", 10, _MOST_ROWS),
+        top=count_of(words.top, "--top", 10 if words.trace is None else 3, _MOST_ROWS),
+        trace=_trace(model, words),
     )
+
+
+def _trace(model: str, words: PlanWords) -> "Traffic | None":
+    from kvcalc.queries.simulation import Traffic
+
+    if words.trace is None:
+        for name, text in (("--time-unit", words.time_unit), ("--rate-scale", words.rate_scale)):
+            if text is not None:
+                raise KvcalcError(f"{name}: has no effect without --trace", "add --trace FILE")
+        return None
+    if words.trace == model == "-":
+        raise KvcalcError("--trace: standard input holds one file, and - stands for it twice")
+    unit = None if words.time_unit is None else words.time_unit.strip().lower()
+    if unit not in (None, "s", "ms", "us", "ns"):
+        raise KvcalcError(f"--time-unit: expected s or ms, got {shown(unit)}")
+    scale = 1.0 if words.rate_scale is None else _decimal(words.rate_scale)
+    if scale is None:
+        raise KvcalcError(f"--rate-scale: expected a number above zero, such as 2, got {shown(words.rate_scale)}")
+    return Traffic(words.trace, unit, rate_scale=scale)
 
 
 def _rate(text: str) -> float:

@@ -6,6 +6,7 @@ import typer
 
 from kvcalc.cli import options as o
 from kvcalc.cli.completion import complete_gpus, complete_kv_dtypes, complete_weights, of_words
+from kvcalc.cli.jobs import JobsWords
 from kvcalc.cli.lists import ChartWords
 from kvcalc.cli.parameters import Words, option
 
@@ -33,6 +34,12 @@ class RequestWords(Words):
     prefix_hit: Annotated[_Text, option("--prefix-hit", metavar="F", panel=_WORK,
         help="Share of a prompt's tokens that a replica finds in its cache.")] = None  # fmt: skip
     encoder_tokens: o.EncoderTokens = None
+    trace: Annotated[_Text, option("--trace", metavar="FILE", panel=_WORK,
+        help="Requests of a file in place of these; the first rows are replayed.")] = None  # fmt: skip
+    time_unit: Annotated[_Text, option("--time-unit", metavar="s|ms", panel=_WORK,
+        help="What the times of the trace are counted in, where it leaves that open.")] = None  # fmt: skip
+    rate_scale: Annotated[_Text, option("--rate-scale", metavar="F", panel=_WORK,
+        help="By how much faster the requests of the trace arrive.")] = None  # fmt: skip
 
 
 class TargetWords(Words):
@@ -103,10 +110,18 @@ class OrderWords(Words):
     machines: Annotated[bool, typer.Option("--machines", rich_help_panel=_OUTPUT,
         help="Name the machine types of clouds that have these cards.")] = False  # fmt: skip
     top: Annotated[_Text, option("--top", metavar="N", panel=_OUTPUT,
-        help="Rows of the table. Default: 10.")] = None  # fmt: skip
+        help="Rows of the table. Default: 10; with --trace, which replays them, 3.")] = None  # fmt: skip
 
 
 class PlanWords(
-    RequestWords, TargetWords, ChoiceWords, OverheadWords, OrderWords, ChartWords, o.OutputWords, o.AssumeDenseWords
+    RequestWords,
+    TargetWords,
+    ChoiceWords,
+    OverheadWords,
+    OrderWords,
+    ChartWords,
+    o.OutputWords,
+    JobsWords,
+    o.AssumeDenseWords,
 ):
     """What `plan` takes."""

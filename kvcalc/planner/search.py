@@ -65,7 +65,7 @@ class Search:
             if dp * config.ranks < most:
                 found, most = [], dp * config.ranks
             found.append((config, dp))
-        return [self._found(candidate, config, dp, sure=sure) for config, dp in found]
+        return [self.deployment(candidate, config, dp, sure=sure) for config, dp in found]
 
     def _within_one(self, candidate: Candidate, configs: Sequence[ParallelConfig]) -> bool:
         """Whether some replica fits into one machine: then nobody would rent several for the stages of one."""
@@ -180,7 +180,8 @@ class Search:
             low, high = (low, middle) if met(middle) else (middle + 1, high)
         return high
 
-    def _found(self, candidate: Candidate, config: ParallelConfig, dp: int, *, sure: bool) -> Deployment:
+    def deployment(self, candidate: Candidate, config: ParallelConfig, dp: int, *, sure: bool) -> Deployment:
+        """So many replicas of a card, whatever they carry."""
         free, memory = self.free(candidate.card, config), self.backend.replica_memory(config, candidate.card)
         load = self._load(candidate.card, config, free, dp)
         if load is not None and load.mean_share is not None:

@@ -10,6 +10,7 @@ from kvcalc.core.request import warnings as request_warnings
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import Fraction, many
 from kvcalc.errors import KvcalcError
+from kvcalc.jobs import Workers
 from kvcalc.launch.beside import NAMES
 from kvcalc.perf.demand import Found
 from kvcalc.perf.workload import Lengths, lengths
@@ -25,15 +26,33 @@ from kvcalc.queries.plan_question import DeploymentQuestion, PlanAnswer
 from kvcalc.queries.precisions import NamedEngine, PrecisionMaker, engine_named
 from kvcalc.queries.source import load_model
 
-__all__ = ["DeploymentQuestion", "PlanAnswer", "answer"]
+__all__ = ["DeploymentQuestion", "PlanAnswer", "answer", "planned"]
 
 
-def answer(question: DeploymentQuestion, tick: Callable[[int, int], None] | None = None) -> PlanAnswer:
-    """Search for what is asked. `tick` is told how many of how many searches are done. Raises KvcalcError."""
-    model = load_model(question.source)
+def answer(
+    question: DeploymentQuestion, tick: Callable[[int, int], None] | None = None, workers: Workers | None = None
+) -> PlanAnswer:
+    """Search for what is asked. `tick` is told how many of how many searches are done; `workers` replay the requests
+    of a trace. Raises KvcalcError.
+    """
+    if question.trace is not None:
+        from kvcalc.queries.plan_trace import answer as by_trace
+
+        return by_trace(question, tick, workers)
+    return planned(question, load_model(question.source), _lengths(question), tick)
+
+
+def planned(
+    question: DeploymentQuestion,
+    model: Model,
+    sizes: Lengths | None,
+    tick: Callable[[int, int], None] | None = None,
+    *,
+    limit: int | None = None,
+) -> PlanAnswer:
+    """The same for lengths that are known, of which the longest request has up to `limit` tokens."""
     engine = engine_named(question.engine, model)
-    sizes = _lengths(question)
-    wanted = _wanted(question, _context(model, question, sizes), sizes)
+    wanted = _wanted(question, limit - 1 if limit else _context(model, question, sizes), sizes)
     if question.shared_prefix > wanted.context:
         raise KvcalcError(
             f"--shared-prefix: expected at most the {wanted.context:,} tokens of a sequence, "
@@ -41,7 +60,7 @@ def answer(question: DeploymentQuestion, tick: Callable[[int, int], None] | None
         )
     maker = PrecisionMaker(model, wanted, engine, question.encoder_tokens)
     precisions = list(maker.every(question.kv_dtypes, question.weights))
-    others = list(maker.smaller(question.kv_dtypes, question.weights, precisions[0]))
+    others = [] if question.trace else list(maker.smaller(question.kv_dtypes, question.weights, precisions[0]))
     candidates, note = candidates_of(question)
     check_number(question, candidates)
     backend = _backend(question, engine)
@@ -156,7 +175,7 @@ def _wanted(question: DeploymentQuestion, context: int, sizes: Lengths | None) -
                 raise KvcalcError(f"--{name}: contradicts --overhead, which stands for all of them", "leave one out")
     return PlanQuestion(
         context=context,
-        limit=None if sizes is None else max(context, _longest(question)),
+        limit=None if sizes is None else max(context, _longest(question) or context + 1),
         users=question.users,
         lengths=sizes,
         rate=question.rate,

@@ -1,7 +1,7 @@
 """The question of a plan and its answer, as values."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kvcalc.core.adapters import Adapters
 from kvcalc.core.model import Model
@@ -16,7 +16,10 @@ from kvcalc.queries.options import NamedGpu, Split
 from kvcalc.queries.precisions import NamedEngine
 from kvcalc.queries.source import Source
 
-__all__ = ["DeploymentQuestion", "PlanAnswer"]
+if TYPE_CHECKING:
+    from kvcalc.queries.simulation import SimulateAnswer, Traffic
+
+__all__ = ["DeploymentQuestion", "Mix", "PlanAnswer", "Spread"]
 
 
 class DeploymentQuestion(NamedTuple):
@@ -52,6 +55,7 @@ class DeploymentQuestion(NamedTuple):
         sort: The order of rows.
         top: Rows of the table.
         machines: The machine types that have the cards are named.
+        trace: Requests of a file, in place of lengths and a rate; its first rows are replayed.
     """
 
     source: Source
@@ -83,6 +87,28 @@ class DeploymentQuestion(NamedTuple):
     sort: Order = "rank"
     top: int = 10
     machines: bool = False
+    trace: "Traffic | None" = None
+
+
+class Spread(NamedTuple):
+    """Lengths of requests in tokens: their mean, and what 95 in 100 and 999 in 1,000 of them do not exceed."""
+
+    mean: float
+    p95: int
+    p999: int
+
+
+class Mix(NamedTuple):
+    """What a trace asks for. `rate` is in requests a second, `token_hit_rate` the share of prompt tokens that a cache
+    without end would find; None where the trace has no prefixes.
+    """
+
+    requests: int
+    seconds: float
+    rate: float
+    input: Spread
+    output: Spread
+    token_hit_rate: float | None
 
 
 class PlanAnswer(NamedTuple):
@@ -97,6 +123,8 @@ class PlanAnswer(NamedTuple):
         candidates: The cards that were chosen from.
         warnings: What the asker should know, one sentence each.
         notes: How the answer was found, one sentence each.
+        simulated: The replay of each row, where a trace is planned for.
+        mix: What that trace asks for.
     """
 
     question: DeploymentQuestion
@@ -107,6 +135,8 @@ class PlanAnswer(NamedTuple):
     candidates: tuple[Candidate, ...]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    simulated: "tuple[SimulateAnswer, ...]" = ()
+    mix: Mix | None = None
 
     @property
     def best(self) -> PlanRow | None:

@@ -14,7 +14,7 @@ from kvcalc.perf.latency import Targets
 from kvcalc.queries.day import DayPlan, highest
 from kvcalc.queries.options import Workload, request_for
 from kvcalc.queries.pools import check_pools, mean_handed, served_split, split_warnings, staging
-from kvcalc.queries.requests import requests_of
+from kvcalc.queries.requests import Requests, requests_of
 from kvcalc.queries.simulation import Attainment, OpenLoop, SimulateAnswer, SimulateQuestion
 from kvcalc.queries.source import load_model
 from kvcalc.queries.tiers import found_in, levels_of, worth
@@ -34,10 +34,20 @@ __all__ = ["SimulateQuestion", "answer"]
 _MOST_REPLICAS = 1024
 
 
-def answer(question: SimulateQuestion, workers: Workers | None = None) -> SimulateAnswer:
-    """Replay the requests; `workers` do what is independent. Raises KvcalcError."""
+def answer(
+    question: SimulateQuestion,
+    workers: Workers | None = None,
+    *,
+    requests: Requests | None = None,
+    most: int = _MOST_REPLICAS,
+    longest_wait: float | None = None,
+) -> SimulateAnswer:
+    """Replay the requests; `workers` do what is independent. `requests` are those of the question where they are known
+    already, `most` the replicas that are tried, and `longest_wait` the seconds that 19 of 20 requests may wait where
+    the fewest replicas are asked for without a target. Raises KvcalcError.
+    """
     model = load_model(question.source)
-    found = requests_of(question.traffic)
+    found = requests_of(question.traffic) if requests is None else requests
     trace, warnings = found.trace, [*found.warnings, *_above_limit(model, found.trace)]
     if question.prefix_cache and trace.prefixes is None:
         raise KvcalcError("--prefix-cache: the requests have no prefixes", "a trace with hash_ids has them")
@@ -67,7 +77,7 @@ def answer(question: SimulateQuestion, workers: Workers | None = None) -> Simula
         served, handover = served_split(question, question.pools, trace, going)
         warnings += split_warnings(handover, staging(trace, going))
     elif question.day is None:
-        replicas, served = _served(question, trace, scheduler, going.clock, workers)
+        replicas, served = _served(question, trace, going._replace(scheduler=scheduler), workers, most, longest_wait)
     else:
         day, trace, served = _day(question, question.day, trace, scheduler, going.clock)
         replicas = day.peak
@@ -173,27 +183,32 @@ def _curve(
 
 
 def _served(
-    question: SimulateQuestion, trace: Trace, scheduler: Scheduler, clock: StepClock, workers: Workers | None
+    question: SimulateQuestion,
+    trace: Trace,
+    going: "Deployment",
+    workers: Workers | None,
+    most: int,
+    longest_wait: float | None,
 ) -> tuple[int, Served]:
     """The replay, on so many replicas, or on the fewest that meet the targets."""
-    router = question.router
+    router, scheduler, clock = question.router, going.scheduler, going.clock
     if router == "prefix" and trace.prefixes is None:
         raise KvcalcError("--router: prefix needs requests with prefixes", "a trace with hash_ids has them")
     if question.replicas != "auto":
         return question.replicas, serve(trace, question.replicas, router, scheduler, clock)
     targets = question.targets
-    if targets is None:
+    if targets is None and longest_wait is None:
         raise KvcalcError("--replicas: auto needs a target", "add --ttft, --tpot or --e2e")
 
     def met(served: Served) -> bool:
-        return not served.overloaded and not _attained(targets, trace, served, clock).missed(targets.percentile)
+        if served.overloaded or (longest_wait is not None and served.queue.p95 > longest_wait):
+            return False
+        return targets is None or not _attained(targets, trace, served, clock).missed(targets.percentile)
 
-    fewest = Fewest(workers, _MOST_REPLICAS)
+    fewest = Fewest(workers, most)
     best = fewest.search(serve, lambda count: (trace, count, router, scheduler, clock), met)
     if best is None:
-        raise KvcalcError(
-            f"--replicas: no {_MOST_REPLICAS:,} replicas meet the targets", "a faster card, or slower targets"
-        )
+        raise KvcalcError(f"--replicas: no {most:,} replicas meet the targets", "a faster card, or slower targets")
     return best
 
 

@@ -9,9 +9,11 @@ from kvcalc.planner.ranking import price
 from kvcalc.planner.reasons import Refused
 from kvcalc.planner.rows import PlanRow
 from kvcalc.queries.plan import PlanAnswer
+from kvcalc.queries.simulation import SimulateAnswer
 from kvcalc.queries.starts import Starts, command, starts_of
 from kvcalc.version import __version__
 from kvcalc.views.model import model_values
+from kvcalc.views.plan_trace import mix_values, replayed_values
 from kvcalc.views.size import overhead_lines
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ def plan_document(answer: PlanAnswer) -> "PlanDocument":
     """The document of `plan`: every row that no other of the same card and formats beats."""
     proposal, starts = answer.proposal, starts_of(answer)
     options = [_option(row, answer, starts) for row in proposal.rows]
+    for option, row, replay in zip(options, proposal.rows, answer.simulated, strict=False):
+        _replay(option, answer, row, replay)
     facts = proposal.facts
     return {
         "schema": "kvcalc.plan/1",
@@ -90,7 +94,21 @@ def _request(answer: PlanAnswer) -> "PlanRequest":
         "percentile": Targets().percentile if question.targets is None else question.targets.percentile,
         "count": "any" if question.every_count else "machine",
         "sort": question.sort,
+        "trace": None if answer.mix is None else mix_values(answer),
     }
+
+
+def _replay(option: "PlanOption", answer: PlanAnswer, row: PlanRow, replay: SimulateAnswer) -> None:
+    """The times of a row are those of its replay, within the range of the clock."""
+    from kvcalc.queries.plan_trace import command_of
+
+    assert row.load is not None
+    option["replayed"] = found = replayed_values(replay, command_of(answer, row, replay))
+    option["requests_per_second"] = found["requests_per_second"]
+    around = row.load.doubt.around
+    tpot, ttft = around(found["tpot_seconds"]["mean"]), around(found["ttft_seconds"]["mean"])
+    option["tpot_seconds_low"], option["tpot_seconds"], option["tpot_seconds_high"] = tpot
+    option["ttft_seconds_low"], option["ttft_seconds"], option["ttft_seconds_high"] = ttft
 
 
 def _option(row: PlanRow, answer: PlanAnswer, starts: Starts) -> "PlanOption":
@@ -137,6 +155,7 @@ def _option(row: PlanRow, answer: PlanAnswer, starts: Starts) -> "PlanOption":
         "prefill_seconds_high": prefill and prefill.high,
         "requests_per_second": None if load is None else load.rate * row.layout.dp,
         "max_requests_per_second": None if load is None else load.capacity * row.layout.dp,
+        "replayed": None,
         "price_per_hour": None if row.card.price is None else price(row),
         "cost_per_million_tokens": _cost(row, answer),
         "command": command(answer, row),

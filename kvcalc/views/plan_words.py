@@ -16,6 +16,7 @@ from kvcalc.queries.plan import PlanAnswer
 from kvcalc.queries.starts import starts_of
 from kvcalc.views.model import model_facts
 from kvcalc.views.plan import cache_name, machine_types
+from kvcalc.views.plan_trace import replayed_notes, replayed_table
 from kvcalc.views.report import Bytes, Cell, Count, Part, Report, Section
 from kvcalc.views.words import limited_by
 
@@ -29,6 +30,8 @@ def plan_report(answer: PlanAnswer) -> Report:
     proposal = answer.proposal
     best = proposal.best
     sections = [] if best is None else [_table(proposal, answer.question.top)]
+    if best is not None and answer.simulated:
+        sections = [replayed_table(answer, [(_name(row), split_words(row)) for row in proposal.rows])]
     if said := list(_said(proposal)):
         sections.append(Section("why", ("why", ""), said))
     bar: list[Part] = []
@@ -45,7 +48,7 @@ def plan_report(answer: PlanAnswer) -> Report:
         whole=0 if best is None else best.card.memory,
         verdict=_verdict(proposal),
         fits=best is not None,
-        notes=[*_notes(proposal), *answer.notes],
+        notes=[*_notes(proposal), *replayed_notes(answer), *answer.notes],
         warnings=list(answer.warnings),
     )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         TraceFacts,
     )
 
-__all__ = ["csv_rows", "headline", "hit_rate", "rate", "sequences", "simulate_document", "tokens"]
+__all__ = ["csv_rows", "headline", "hit_rate", "rate", "sequences", "simulate_document", "times", "tokens"]
 
 
 def simulate_document(answer: SimulateAnswer) -> "SimulateDocument":

@@ -4,12 +4,33 @@ from typing import Literal, TypedDict
 
 from kvcalc.planner.reasons import Binding
 from kvcalc.views.types.model import Document, ModelFacts
+from kvcalc.views.types.simulate import TimeValues
 from kvcalc.views.types.size import OverheadLine
 
 __all__ = [
-    "AttainedShares", "FormatChange", "PlanDocument", "PlanOption", "PlanRequest", "RefusedGpus",
-    "ReplicaLoad", "TokenCost",
+    "AttainedShares", "FormatChange", "LengthSpread", "MetTargets", "PlanDocument", "PlanOption", "PlanRequest",
+    "RefusedGpus", "ReplayedRow", "ReplicaLoad", "TokenCost", "TraceMix",
 ]  # fmt: skip
+
+
+class LengthSpread(TypedDict):
+    """Lengths of requests in tokens: the mean, and what 95 in 100 and 999 in 1,000 do not exceed."""
+
+    mean: float
+    p95: int
+    p99_9: int
+
+
+class TraceMix(TypedDict):
+    """What the trace asks for."""
+
+    path: str | None
+    rate_scale: float
+    requests: int
+    duration_seconds: float
+    input_tokens: LengthSpread
+    output_tokens: LengthSpread
+    token_hit_rate: float | None  # of a prefix cache without end; null where requests have no prefixes
 
 
 class PlanRequest(TypedDict):
@@ -45,6 +66,7 @@ class PlanRequest(TypedDict):
     percentile: float  # of requests, for which they hold
     count: Literal["machine", "any"]  # of GPUs in a replica
     sort: Literal["rank", "price", "tpot", "rate"]
+    trace: TraceMix | None
 
 
 class AttainedShares(TypedDict):
@@ -78,6 +100,34 @@ class TokenCost(TypedDict):
 
     input: float
     output: float
+
+
+class MetTargets(TypedDict):
+    """Shares of requests that meet each target, null where there is none, and all of them."""
+
+    ttft: float | None
+    tpot: float | None
+    e2e: float | None
+    all: float
+
+
+class ReplayedRow(TypedDict):
+    """What the requests of the trace met on a row, as `simulate` has it."""
+
+    replicas: int
+    queue_seconds: TimeValues
+    ttft_seconds: TimeValues
+    tpot_seconds: TimeValues
+    e2e_seconds: TimeValues
+    requests_per_second: float
+    output_tokens_per_second: float
+    preempted_requests: int
+    refused_requests: int
+    binding: str | None  # kv, engine or compute: what requests wait for; null where few wait
+    attainment: MetTargets | None  # null without targets
+    goodput_requests_per_second: float | None
+    token_hit_rate: float | None
+    command: str  # replays it again
 
 
 class PlanOption(TypedDict):
@@ -122,6 +172,7 @@ class PlanOption(TypedDict):
     prefill_seconds_high: float | None
     requests_per_second: float | None  # of the whole row: those asked for, or those of so many users
     max_requests_per_second: float | None  # of the whole row, with a full pool
+    replayed: ReplayedRow | None  # with --trace: the times above are its means
     price_per_hour: float | None  # of all GPUs, by the user's own prices
     cost_per_million_tokens: TokenCost | None  # null without a price or lengths
     command: str | None  # sizes this row again
