@@ -95,44 +95,48 @@ def plan(
     A `trace` takes the place of lengths and rate, and `top` of its rows (3) are replayed, by an `executor` of
     `concurrent.futures` if there is one. Raises KvcalcError.
     """
-    from kvcalc.queries.plan import DeploymentQuestion, answer
+    from kvcalc.queries.plan import DeploymentQuestion
+    from kvcalc.queries.plan import answer as by_lengths
 
     with in_python():
-        return PlanResult(
-            answer(
-                DeploymentQuestion(
-                    source=source_of(model),
-                    context=optional(context_of, context, "context"),
-                    users=count_of(users, "users"),
-                    input=optional(length_of, input, "input"),
-                    output=optional(length_of, output, "output"),
-                    rate=optional(rate_of, rate, "rate"),
-                    shared_prefix=_prefix_of(shared_prefix, "shared_prefix"),
-                    encoder_tokens=optional(tokens_of, encoder_tokens, "encoder_tokens"),
-                    kv_dtypes=_lower(kv_dtype, "kv_dtype"),
-                    weights=_lower(weights, "weights"),
-                    engine=optional(text_of, engine, "engine"),
-                    gpus="all" if gpu == "all" else cards_of(gpu, gpu_file),
-                    gpu_file=optional(path_of, gpu_file, "gpu_file"),
-                    max_gpus=gpus_of(max_gpus, "max_gpus"),
-                    vram=optional(size_of, vram, "vram"),
-                    utilization=optional(fraction_of, utilization, "utilization"),
-                    split=split_of(tp, pp, dp, dcp),
-                    across_machines=switch_of(across_machines, "across_machines"),
-                    overhead=optional(bytes_of, overhead, "overhead"),
-                    lora=optional(adapters_of, lora, "lora"),
-                    beside=() if beside is None else tuple(words_of(beside, "beside")),
-                    targets=targets_of(ttft, tpot, e2e, percentile),
-                    prefix_hit=0.0 if prefix_hit == 0 else _share_of(prefix_hit, "prefix_hit"),
-                    every_count=choice_of(count, "count", "machine", "any") == "any",
-                    prices=prices_of(prices or {}),
-                    sort=choice_of(sort, "sort", "rank", "price", "tpot", "rate"),
-                    trace=trace_of(trace, time_unit, rate_scale),
-                    top=optional(count_of, top, "top") or (10 if trace is None else 3),
-                ),
-                workers=optional(workers_of, executor, "executor"),
-            )
+        question = DeploymentQuestion(
+            source=source_of(model),
+            context=optional(context_of, context, "context"),
+            users=count_of(users, "users"),
+            input=optional(length_of, input, "input"),
+            output=optional(length_of, output, "output"),
+            rate=optional(rate_of, rate, "rate"),
+            shared_prefix=_prefix_of(shared_prefix, "shared_prefix"),
+            encoder_tokens=optional(tokens_of, encoder_tokens, "encoder_tokens"),
+            kv_dtypes=_lower(kv_dtype, "kv_dtype"),
+            weights=_lower(weights, "weights"),
+            engine=optional(text_of, engine, "engine"),
+            gpus="all" if gpu == "all" else cards_of(gpu, gpu_file),
+            gpu_file=optional(path_of, gpu_file, "gpu_file"),
+            max_gpus=gpus_of(max_gpus, "max_gpus"),
+            vram=optional(size_of, vram, "vram"),
+            utilization=optional(fraction_of, utilization, "utilization"),
+            split=split_of(tp, pp, dp, dcp),
+            across_machines=switch_of(across_machines, "across_machines"),
+            overhead=optional(bytes_of, overhead, "overhead"),
+            lora=optional(adapters_of, lora, "lora"),
+            beside=() if beside is None else tuple(words_of(beside, "beside")),
+            targets=targets_of(ttft, tpot, e2e, percentile),
+            prefix_hit=0.0 if prefix_hit == 0 else _share_of(prefix_hit, "prefix_hit"),
+            every_count=choice_of(count, "count", "machine", "any") == "any",
+            prices=prices_of(prices or {}),
+            sort=choice_of(sort, "sort", "rank", "price", "tpot", "rate"),
+            trace=trace_of(trace, time_unit, rate_scale),
+            top=optional(count_of, top, "top") or (10 if trace is None else 3),
         )
+        workers = optional(workers_of, executor, "executor")
+        if question.trace is None:
+            if workers is not None:
+                raise KvcalcError("executor: has no effect without trace")
+            return PlanResult(by_lengths(question))
+        from kvcalc.queries.plan_trace import answer as by_trace
+
+        return PlanResult(by_trace(question, workers=workers))
 
 
 def targets_of(ttft: object, tpot: object, e2e: object, percentile: object) -> "Targets | None":

@@ -19,9 +19,10 @@ from kvcalc.core.units import MOST_GPUS
 from kvcalc.errors import ExitCode, KvcalcError, shown
 
 if TYPE_CHECKING:
+    from kvcalc.jobs import Workers
     from kvcalc.perf.latency import Targets
     from kvcalc.planner.ranking import Order
-    from kvcalc.queries.plan import DeploymentQuestion
+    from kvcalc.queries.plan import DeploymentQuestion, PlanAnswer
     from kvcalc.queries.simulation import Traffic
     from kvcalc.views.chart import Chart
     from kvcalc.views.report import Report
@@ -44,13 +45,12 @@ def plan(model: o.ModelArgument, *, words: PlanWords) -> None:
     """Which GPUs, how many, split how, with which cache."""
     how = output_of(words, terminal=sys.stdout.isatty())
     check_targets({"--svg": words.svg, "--html": words.html}, [model, words.gpu_file, words.trace])
-    from kvcalc.queries.plan import answer
     from kvcalc.views.plan import plan_document, rows
 
     if words.jobs is not None and words.trace is None:
         raise KvcalcError("--jobs: has no effect without --trace", "leave it out")
     with workers(words) as several:
-        found = answer(_question(model, words), tick=_ticker(), workers=several)
+        found = _answer(_question(model, words), several)
 
     def document() -> "PlanDocument":
         return plan_document(found)
@@ -72,6 +72,16 @@ def plan(model: o.ModelArgument, *, words: PlanWords) -> None:
     headline = None if found.best is None else found.best.gpus
     emit(how, document, report, headline=lambda: headline, rows=rows, warnings=found.warnings)
     raise typer.Exit(ExitCode.NO if found.best is None else ExitCode.OK)
+
+
+def _answer(question: "DeploymentQuestion", several: "Workers | None") -> "PlanAnswer":
+    if question.trace is not None:
+        from kvcalc.queries.plan_trace import answer as replayed
+
+        return replayed(question, _ticker(), several)
+    from kvcalc.queries.plan import answer
+
+    return answer(question, _ticker())
 
 
 def _question(model: str, words: PlanWords) -> "DeploymentQuestion":

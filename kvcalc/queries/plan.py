@@ -10,7 +10,6 @@ from kvcalc.core.request import warnings as request_warnings
 from kvcalc.core.sharding import Layout
 from kvcalc.core.units import Fraction, many
 from kvcalc.errors import KvcalcError
-from kvcalc.jobs import Workers
 from kvcalc.launch.beside import NAMES
 from kvcalc.perf.demand import Found
 from kvcalc.perf.workload import Lengths, lengths
@@ -29,16 +28,8 @@ from kvcalc.queries.source import load_model
 __all__ = ["DeploymentQuestion", "PlanAnswer", "answer", "planned"]
 
 
-def answer(
-    question: DeploymentQuestion, tick: Callable[[int, int], None] | None = None, workers: Workers | None = None
-) -> PlanAnswer:
-    """Search for what is asked. `tick` is told how many of how many searches are done; `workers` replay the requests
-    of a trace. Raises KvcalcError.
-    """
-    if question.trace is not None:
-        from kvcalc.queries.plan_trace import answer as by_trace
-
-        return by_trace(question, tick, workers)
+def answer(question: DeploymentQuestion, tick: Callable[[int, int], None] | None = None) -> PlanAnswer:
+    """Search for what is asked. `tick` is told how many of how many searches are done. Raises KvcalcError."""
     return planned(question, load_model(question.source), _lengths(question), tick)
 
 

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvcalc.core.units import many
-from kvcalc.errors import KvcalcError
+from kvcalc.errors import KvcalcError, escape
 from kvcalc.queries.simulation import Traffic
 from kvcalc.traffic.arrivals import arrive, synthetic
 from kvcalc.traffic.trace import Trace
@@ -38,7 +38,7 @@ def requests_of(traffic: Traffic) -> Requests:
         raise KvcalcError("--input: contradicts TRACE, which has the lengths", "leave one of them out")
     from kvcalc.sources.traces.reader import read_trace
 
-    name = "<stdin>" if traffic.path == "-" else traffic.path
+    name = "<stdin>" if traffic.path == "-" else escape(traffic.path)
     found = read_trace(traffic.path, name, unit=traffic.unit)
     trace, warnings = found.trace, []
     if not found.timed:
