@@ -31,6 +31,7 @@ from kvcalc.queries.options import EngineChoice
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from kvcalc.perf.workload import Length
     from kvcalc.queries.day import DayPlan
     from kvcalc.queries.simulation import SimulateAnswer, Traffic
     from kvcalc.serving.fleet import Served
@@ -80,6 +81,8 @@ def simulate(
     output: int | str | None = None,
     requests: int = 1000,
     seed: int = 0,
+    turns: int | str | None = None,
+    think: str | float | None = None,
     burstiness: float = 1.0,
     rate_scale: float = 1.0,
     spread_ties: bool = False,
@@ -141,6 +144,7 @@ def simulate(
                         output,
                         requests,
                         seed,
+                        (turns, think),
                         burstiness,
                         rate_scale,
                         spread_ties,
@@ -177,19 +181,22 @@ def simulate(
 
 def _traffic(
     trace: object, unit: object, rate: object, prompt: object, generated: object, requests: object, seed: object,
-    burstiness: object, rate_scale: object, spread_ties: object,
+    session: tuple[object, object], burstiness: object, rate_scale: object, spread_ties: object,
 ) -> "Traffic":  # fmt: skip
     from kvcalc.queries.simulation import MadeUp, Traffic
 
     if trace is None and prompt is None and generated is None:
         raise KvcalcError("trace: expected a file of requests", "or rate, input and output to make them up")
+    turns, think = session
+    if (turns is None) != (think is None) or (turns is not None and prompt is None):
+        raise KvcalcError("turns: sessions are made up of rate, input, output, turns and think together")
     made = None
     if prompt is not None or generated is not None:
         if prompt is None or generated is None:
             raise KvcalcError("input: requests are made up of rate, input and output together")
         numbered = 0 if seed == 0 and seed is not False else count_of(seed, "seed")
         lengths = length_of(prompt, "input"), length_of(generated, "output")
-        made = MadeUp(*lengths, count_of(requests, "requests"), numbered)
+        made = MadeUp(*lengths, count_of(requests, "requests"), numbered, *_turns(turns, think))
     return Traffic(
         optional(path_of, trace, "trace"),
         None if unit is None else choice_of(unit, "time_unit", "s", "ms", "us", "ns"),
@@ -198,6 +205,16 @@ def _traffic(
         rate_of(rate_scale, "rate_scale"),
         switch_of(spread_ties, "spread_ties"),
     )
+
+
+def _turns(turns: object, think: object) -> "tuple[Length | None, Length | None]":
+    from kvcalc.perf.workload import Length
+    from kvcalc.traffic.turns import pause_of
+
+    if turns is None:
+        return None, None
+    pause = pause_of(think, "think") if isinstance(think, str) else Length(1000 * seconds_of(think, "think"))
+    return length_of(turns, "turns"), pause
 
 
 def _arrivals(rate: float, burstiness: object) -> "Arrivals":

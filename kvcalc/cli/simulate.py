@@ -18,6 +18,7 @@ from kvcalc.core.units import MOST_GPUS, parse_size, parse_tokens
 from kvcalc.errors import ExitCode, KvcalcError, shown
 
 if TYPE_CHECKING:
+    from kvcalc.perf.workload import Length
     from kvcalc.queries.day import DayPlan
     from kvcalc.queries.simulation import PoolSplit, SimulateAnswer, SimulateQuestion, Traffic
     from kvcalc.traffic.arrivals import Arrivals
@@ -137,6 +138,8 @@ def _traffic(trace: str | None, words: SimulateWords) -> "Traffic":
     unit = None if words.time_unit is None else words.time_unit.strip().lower()
     if unit not in (None, "s", "ms", "us", "ns"):
         raise KvcalcError(f"--time-unit: expected s or ms, got {shown(unit)}")
+    if (words.turns is None) != (words.think is None) or (words.turns is not None and words.input_ is None):
+        raise KvcalcError("--turns: sessions are made up of --rate, --input, --output, --turns and --think together")
     made = None
     if words.input_ is not None or words.output_ is not None:
         if (
@@ -150,6 +153,7 @@ def _traffic(trace: str | None, words: SimulateWords) -> "Traffic":
             Length.parse(words.output_, "--output"),
             count_of(words.requests, "--requests", 1000, 10_000_000),
             0 if words.seed in (None, "0") else count_of(words.seed, "--seed", 0),
+            *_turns(words),
         )
     elif trace is None and words.rate is not None:
         raise KvcalcError("--rate: needs the lengths of requests", "add --input and --output, or a TRACE")
@@ -164,6 +168,16 @@ def _traffic(trace: str | None, words: SimulateWords) -> "Traffic":
         scale,
         words.spread_ties,
     )
+
+
+def _turns(words: RequestWords) -> "tuple[Length | None, Length | None]":
+    """Turns of a session, and the milliseconds between two."""
+    from kvcalc.perf.workload import Length
+    from kvcalc.traffic.turns import pause_of
+
+    if words.turns is None or words.think is None:
+        return None, None
+    return Length.parse(words.turns, "--turns"), pause_of(words.think, "--think")
 
 
 def _arrivals(words: RequestWords, stated: str | None) -> "Arrivals | None":

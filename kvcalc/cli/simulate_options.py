@@ -33,6 +33,10 @@ class RequestWords(Words):
         help="How many are made up. Default: 1,000.")] = None  # fmt: skip
     seed: Annotated[_Text, option("--seed", metavar="N", panel=_REQUESTS,
         help="Which of them. Default: 0.")] = None  # fmt: skip
+    turns: Annotated[_Text, option("--turns", metavar="MEAN[/P95]", panel=_REQUESTS,
+        help="Turns of a session, each after all that was said; --rate is then of sessions.")] = None  # fmt: skip
+    think: Annotated[_Text, option("--think", metavar="TIME[/P95]", panel=_REQUESTS,
+        help="From the end of an answer to the next turn, with --turns: 30s or 30s/2m.")] = None  # fmt: skip
     burstiness: Annotated[_Text, option("--burstiness", metavar="CV", panel=_REQUESTS,
         help="Variation of the gaps between arrivals: 1 is random, 0 all alike, above 1 bursts.")] = None  # fmt: skip
     rate_scale: Annotated[_Text, option("--rate-scale", metavar="F", panel=_REQUESTS,

@@ -1,14 +1,14 @@
 """How many requests a second one replica carries, and so how many replicas a day needs."""
 
-from array import array
 from collections.abc import Callable
 from typing import NamedTuple
 
 from kvcalc.errors import KvcalcError
 from kvcalc.serving.fleet import Served
 from kvcalc.traffic.trace import Trace
+from kvcalc.traffic.turns import paced
 
-__all__ = ["DayPlan", "Highest", "highest", "paced"]
+__all__ = ["DayPlan", "Highest", "highest"]
 
 _FINE = 0.01  # of the rate; requests by chance make more
 _SPAN = 2.0**20  # about the rate of the trace, either way
@@ -27,12 +27,6 @@ class Highest(NamedTuple):
     rate: float
     trace: Trace
     served: Served
-
-
-def paced(trace: Trace, factor: float) -> Trace:
-    """The same requests, so many times as fast."""
-    times = array("d", (time / factor for time in trace.arrivals))
-    return Trace(times, trace.prompts, trace.outputs, trace.prefixes, trace.sessions)
 
 
 def highest(trace: Trace, replay: Callable[[Trace], Served], met: Callable[[Trace, Served], bool]) -> Highest:

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +12,7 @@ from kvcalc.errors import KvcalcError, escape
 from kvcalc.queries.simulation import Traffic
 from kvcalc.traffic.arrivals import arrive, synthetic
 from kvcalc.traffic.trace import Trace
+from kvcalc.traffic.turns import SessionLengths, paced, sessions
 
 if TYPE_CHECKING:
     from kvcalc.sources.traces.reader import Dropped
@@ -32,6 +34,9 @@ def requests_of(traffic: Traffic) -> Requests:
         if traffic.made_up is None or traffic.arrivals is None:
             raise KvcalcError("TRACE: expected a file of requests", "or --rate, --input and --output to make them up")
         made = traffic.made_up
+        if made.turns is not None and made.think is not None:
+            lengths = SessionLengths(made.turns, made.input, made.output, made.think)
+            return Requests(_scaled(sessions(made.requests, traffic.arrivals, lengths, made.seed), traffic), (), ())
         trace = synthetic(made.requests, traffic.arrivals, made.input, made.output, made.seed)
         return Requests(_scaled(trace, traffic), (), ())
     if traffic.made_up is not None:
@@ -60,14 +65,14 @@ def requests_of(traffic: Traffic) -> Requests:
 
 
 def _timed(trace: Trace, arrivals: "array[float]") -> Trace:
-    return Trace(arrivals, trace.prompts, trace.outputs, trace.prefixes, trace.sessions)
+    return replace(trace, arrivals=arrivals)
 
 
 def _scaled(trace: Trace, traffic: Traffic) -> Trace:
     if traffic.spread_ties:
         trace = _timed(trace, array("d", _spread(trace.arrivals)))
     if traffic.rate_scale != 1:
-        trace = _timed(trace, array("d", (time / traffic.rate_scale for time in trace.arrivals)))
+        trace = paced(trace, traffic.rate_scale)
     return trace
 
 

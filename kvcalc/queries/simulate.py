@@ -1,6 +1,7 @@
 """A trace on a deployment: the question of the verb `simulate`, and the replay that answers it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import ceil, isnan
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from kvcalc.queries.day import DayPlan, highest
 from kvcalc.queries.options import Workload, request_for
 from kvcalc.queries.pools import check_pools, mean_handed, served_split, split_warnings, staging
 from kvcalc.queries.requests import Requests, requests_of
+from kvcalc.queries.sessions import evicted, session_facts
 from kvcalc.queries.simulation import Attainment, OpenLoop, SimulateAnswer, SimulateQuestion
 from kvcalc.queries.source import load_model
 from kvcalc.queries.tiers import found_in, levels_of, worth
@@ -25,6 +27,7 @@ from kvcalc.serving.steps import StepClock
 from kvcalc.traffic.occupancy import occupancy
 from kvcalc.traffic.reuse import Reuse, reuse
 from kvcalc.traffic.trace import Trace
+from kvcalc.traffic.turns import arrivals_after, in_blocks, ordered
 
 if TYPE_CHECKING:
     from kvcalc.queries.deployment import Deployment
@@ -49,25 +52,20 @@ def answer(
     model = load_model(question.source)
     found = requests_of(question.traffic) if requests is None else requests
     trace, warnings = found.trace, [*found.warnings, *_above_limit(model, found.trace)]
-    if question.prefix_cache and trace.prefixes is None:
-        raise KvcalcError("--prefix-cache: the requests have no prefixes", "a trace with hash_ids has them")
-    if question.open is not None or (question.memory.gpu is None and question.capacities):
-        _refuse_deployment(question)
-    if question.tiers and not question.prefix_cache:
-        raise KvcalcError("--tier: has no effect without --prefix-cache", "add --prefix-cache")
-    check_pools(question)
+    _check(question, trace)
     size = measure(_request(question, model, ceil(sum(trace.prompts) / len(trace))))
     curve = _curve(question, trace, size.bytes_per_token, workers)
     found_so_far = SimulateAnswer(
         question, model, trace, found.dropped, curve, size.bytes_per_token, warnings=tuple(warnings)
     )
     if question.open is not None:
-        return _open(found_so_far, question.open)
+        return _open(found_so_far, question.open)._replace(sessions=session_facts(trace))
     if question.memory.gpu is None and curve:
         return found_so_far
     from kvcalc.queries.deployment import deployment_of
 
     going = deployment_of(question, model, trace)
+    trace = in_blocks(trace, going.scheduler.block)
     levels = levels_of(question.tiers, model, trace, size.bytes_per_token)
     scheduler, day = going.scheduler._replace(tiers=levels), None
     without = _without_tiers(question, trace, going, workers) if levels else None
@@ -81,7 +79,8 @@ def answer(
     else:
         day, trace, served = _day(question, question.day, trace, scheduler, going.clock)
         replicas = day.peak
-    warnings += going.warnings
+    facts = session_facts(trace, served, scheduler, replicas) if day is None else None
+    warnings += [*going.warnings, *evicted(facts, scheduler)]
     if without is not None:
         warnings += worth(served, without(trace, 1 if day else replicas))
     if served.refused:
@@ -99,9 +98,24 @@ def answer(
         tiers=found_in(question.tiers, levels, trace, served),
         attainment=None if question.targets is None else _attained(question.targets, trace, served, going.clock),
         peak_bytes=round(served.tokens.peak * going.bytes_per_token),
+        sessions=facts,
         binding=_binding(served, going.scheduler),
         warnings=tuple(warnings),
     )
+
+
+def _check(question: SimulateQuestion, trace: Trace) -> None:
+    """Refuse what has no effect, or does not go together."""
+    if question.prefix_cache and trace.prefixes is None:
+        raise KvcalcError("--prefix-cache: the requests have no prefixes", "a trace with hash_ids has them")
+    if question.open is not None or (question.memory.gpu is None and question.capacities):
+        _refuse_deployment(question)
+    if question.tiers and not question.prefix_cache:
+        raise KvcalcError("--tier: has no effect without --prefix-cache", "add --prefix-cache")
+    check_pools(question)
+    if trace.turns is not None and (question.day is not None or question.pools is not None):
+        name = "--day" if question.day is not None else "--prefill"
+        raise KvcalcError(f"{name}: turns that wait for their answers do not go with it here", "leave one out")
 
 
 def _without_tiers(
@@ -147,7 +161,12 @@ def _open(answer: SimulateAnswer, loop: OpenLoop) -> SimulateAnswer:
         return measure(request._replace(context=max(tokens, 1))).bytes_per_sequence
 
     spans = [cache.span for cache in model.distinct_caches if isinstance(cache, Attention) and cache.span]
-    found = occupancy(answer.trace, loop.step, loop.block, held, spans)
+    trace = answer.trace
+    if trace.turns is not None:  # each token takes as long, so that the arrivals are known beforehand
+        outputs = trace.outputs
+        trace = ordered(replace(trace, arrivals=arrivals_after(trace, lambda i: outputs[i] * loop.step)))
+        answer = answer._replace(trace=trace)
+    found = occupancy(trace, loop.step, loop.block, held, spans)
     return answer._replace(open=found, peak_bytes=round(found.bytes.peak))
 
 
@@ -236,7 +255,7 @@ def _attained(targets: Targets, trace: Trace, served: Served, clock: StepClock) 
     """The share of all requests that meet each target. One that is never done meets none."""
     good = dict.fromkeys(("ttft", "tpot", "e2e", "all"), 0)
     times, front = served.times, clock.front_end
-    for i, arrival in enumerate(trace.arrivals):
+    for i, arrival in enumerate(times.arrived):
         if isnan(times.done[i]):
             continue
         tokens = trace.outputs[i] - 1

@@ -9,6 +9,7 @@ from kvcalc.perf.tiers import Tier
 from kvcalc.perf.workload import Length
 from kvcalc.queries.day import DayPlan
 from kvcalc.queries.options import CacheFormat, EngineChoice, Memory, Split
+from kvcalc.queries.sessions import SessionFacts
 from kvcalc.queries.source import Source
 from kvcalc.queries.tiers import TierFound
 from kvcalc.serving.day import Day
@@ -35,12 +36,16 @@ class MadeUp(NamedTuple):
         output: Tokens that are generated.
         requests: How many.
         seed: Which of them.
+        turns: Requests of a session, each of which adds `input` to what was said before; None where each stands alone.
+        think: Milliseconds from the end of an answer to the next turn, with `turns`.
     """
 
     input: Length
     output: Length
     requests: int = 1000
     seed: int = 0
+    turns: Length | None = None
+    think: Length | None = None
 
 
 class Traffic(NamedTuple):
@@ -150,6 +155,7 @@ class SimulateAnswer(NamedTuple):
         handed_bytes: The mean cache of a prompt, which goes from one pool to the other.
         day: Replicas over a day; what is served is then one replica at its highest rate.
         curve: Hit rates of a prefix cache at the capacities, and without end.
+        sessions: Where requests are turns of sessions.
         attainment: Where targets are asked for.
         bytes_per_token: Of the model, for capacities in bytes.
         peak_bytes: The most that the pool of one replica holds, or the open loop.
@@ -173,6 +179,7 @@ class SimulateAnswer(NamedTuple):
     staging: int = 0
     handed_bytes: int = 0
     day: Day | None = None
+    sessions: SessionFacts | None = None
     attainment: Attainment | None = None
     peak_bytes: int = 0
     binding: str | None = None

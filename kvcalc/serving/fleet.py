@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from math import isnan
 from typing import Literal, NamedTuple, TypeAlias
 
-from kvcalc.serving.replica import Gauges, Replica, Times
+from kvcalc.serving.records import Gauges, Times
+from kvcalc.serving.replica import Replica
 from kvcalc.serving.rules import Scheduler
+from kvcalc.serving.sessions import converse
 from kvcalc.serving.steps import StepClock
 from kvcalc.traffic.levels import Levels
 from kvcalc.traffic.trace import Trace
@@ -66,10 +68,14 @@ def serve(
     clock: StepClock,
 ) -> Served:
     """Replay a trace on equal replicas."""
-    times = Times(len(trace))
+    times = Times(trace.arrivals)
     gauges = Gauges()
     fleet = [Replica(trace, rules, clock, times, gauges) for _ in range(replicas)]
     choose = router_of(trace, fleet, router)
+    if trace.turns is not None:
+        times.arrived = trace.arrivals[:]
+        overloaded = _many(converse(trace.turns, times, fleet, choose, clock.front_end), trace)
+        return summed(trace, fleet, times, gauges, clock, overloaded=overloaded)
     for index, arrival in enumerate(trace.arrivals):
         one = choose(index, arrival)
         one.advance(arrival)
@@ -85,6 +91,10 @@ def left_over(trace: Trace, fleet: Sequence[Replica]) -> bool:
         one.advance(trace.arrivals[-1])
         left += len(one.waiting)
         one.advance()
+    return _many(left, trace)
+
+
+def _many(left: int, trace: Trace) -> bool:
     return left > max(_LEAST_LEFT, _LEFT_OVER * len(trace))
 
 
@@ -113,7 +123,7 @@ def summed(
 ) -> Served:
     done = array("q", (i for i in range(len(trace)) if not isnan(times.done[i])))
     front = clock.front_end
-    arrivals, outputs = trace.arrivals, trace.outputs
+    arrivals, outputs = times.arrived, trace.outputs
     ttft = spread(times.first[i] - arrivals[i] + front for i in done)
     e2e = spread(times.done[i] - arrivals[i] + front for i in done)
     queue = spread(times.begun[i] - arrivals[i] for i in done)

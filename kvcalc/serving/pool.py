@@ -50,11 +50,20 @@ class Pool:
         self.used += blocks
         self._make_room()
 
-    def give_back(self, ids: Sequence[int], own: int, *, keep: bool) -> None:
-        """A request's own blocks, and what nobody else uses of its ids, which may stay as the newest."""
+    def give_back(self, ids: Sequence[int], own: int, more: Sequence[int] = (), *, keep: bool) -> None:
+        """A request's own blocks, and what nobody else uses of its ids, which may stay as the newest, with `more` ids
+        that are of its own blocks.
+
+        The last ones go first when room is needed, so that a leading run is left (vLLM frees in reverse order,
+        `v1/core/single_type_kv_cache_manager.py`; SGLang and TensorRT-LLM evict leaves of their trees).
+        """
         self.used -= own
+        if keep and more:
+            for one in reversed(more):
+                self._kept[one] = None
+                self._kept.move_to_end(one)
         holders = self._holders
-        for one in ids:
+        for one in reversed(ids):
             holders[one] -= 1
             if holders[one]:
                 self.shared -= 1
@@ -64,6 +73,8 @@ class Pool:
                 if keep:
                     self._kept[one] = None
                     self._kept.move_to_end(one)
+        if more:
+            self._make_room()
 
     def _make_room(self) -> None:
         if self._kept:

@@ -15,7 +15,8 @@ from math import isnan
 from typing import NamedTuple
 
 from kvcalc.serving.fleet import Router, Served, Spread, left_over, router_of, spread, summed
-from kvcalc.serving.replica import Active, Gauges, Replica, Times
+from kvcalc.serving.records import Active, Gauges, Times
+from kvcalc.serving.replica import Replica
 from kvcalc.serving.rules import Scheduler
 from kvcalc.serving.steps import StepClock
 from kvcalc.traffic.trace import Trace
@@ -64,11 +65,11 @@ class _Decoder(Replica):
     def load(self) -> int:
         return super().load + len(self._pulling)
 
-    def _turn(self, until: float) -> None:
+    def turn(self, until: float) -> None:
         while self._pulling and self._pulling[0][0] <= self.now and self._slots:
             _, _, one, found = heappop(self._pulling)
             self._prefilling.append((one, found, 0))
-        super()._turn(until)
+        super().turn(until)
 
     @property
     def _slots(self) -> bool:
@@ -84,7 +85,7 @@ class _Decoder(Replica):
         ready = self._pulling[0][0] if self._pulling and self._slots else _NEVER
         return min(super()._stop(until), ready)
 
-    def _found(self, ids: tuple[int, ...], prompt: int, generated: int) -> int:
+    def _found(self, ids: Sequence[int], prompt: int, generated: int) -> int:
         """All but the last token comes over the link; one that was taken off is computed anew."""
         return super()._found(ids, prompt, generated) if generated else prompt - 1
 
@@ -132,7 +133,7 @@ def serve_split(
         array("q", (trace.prompts[i] for i in order)),
         array("q", (trace.outputs[i] for i in order)),
     )
-    second, gauges = Times(len(order)), Gauges()
+    second, gauges = Times(handed.arrivals), Gauges()
     decode = [_Decoder(handed, rules[1]._replace(caching=False, tiers=()), clocks[1], second, gauges, seconds)
               for _ in range(replicas[1])]  # fmt: skip
     if order:
@@ -147,7 +148,7 @@ def _prefilled(
     trace: Trace, replicas: int, router: Router, rules: Scheduler, clock: StepClock
 ) -> tuple[Times, list[Replica], bool]:
     """Each prompt computed, up to its first token, which is not kept."""
-    times = Times(len(trace))
+    times = Times(trace.arrivals)
     prompts = replace(trace, outputs=array("q", [1]) * len(trace))
     fleet = [Replica(prompts, rules, clock, times, Gauges()) for _ in range(replicas)]
     _replay(prompts, fleet, router)
@@ -165,7 +166,7 @@ def _replay(trace: Trace, fleet: Sequence[Replica], router: Router) -> None:
 
 def _joined(trace: Trace, first: Times, second: Times, order: Sequence[int]) -> Times:
     """What each request met in both pools: begun in the first, its tokens in the second."""
-    times = Times(len(trace))
+    times = Times(trace.arrivals)
     times.begun, times.found = first.begun, first.found
     times.taken_off = first.taken_off[:]
     for at, index in enumerate(order):

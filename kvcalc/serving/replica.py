@@ -6,51 +6,21 @@ tokens of a step allow; where a block is missing, the request that was admitted 
 blocks, and waits at the head of the queue for its prompt and what it has generated to be computed again.
 """
 
-from array import array
 from collections import deque
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import ceil
 
 from kvcalc.serving.pool import Pool
+from kvcalc.serving.records import Active, Gauges, Times
 from kvcalc.serving.rules import Scheduler
 from kvcalc.serving.steps import StepClock
 from kvcalc.serving.tiers import Tiers
-from kvcalc.traffic.levels import Gauge
 from kvcalc.traffic.trace import Trace
 
-__all__ = ["Active", "Gauges", "Replica", "Times"]
+__all__ = ["Replica"]
 
 _NEVER = float("inf")
-
-
-class Times:
-    """When each request was begun, had its first token, and was done, in seconds; how often it was taken off; and how
-    many tokens of its prompt were found. NaN: never.
-    """
-
-    def __init__(self, count: int) -> None:
-        nothing = array("d", [float("nan")]) * count
-        self.begun, self.first, self.done = nothing[:], nothing[:], nothing[:]
-        self.taken_off = array("i", [0]) * count
-        self.found = array("q", [0]) * count
-
-
-class Gauges:
-    """Tokens in the pool of a replica and sequences in its batch, over all replicas."""
-
-    def __init__(self) -> None:
-        self.tokens, self.sequences = Gauge(), Gauge()
-
-
-class Active:
-    """A request in the batch. `ids` and `own` are its blocks, `until` the step of its last token."""
-
-    __slots__ = ("attending", "begun", "ids", "index", "own", "phase", "prompt", "until")
-
-    def __init__(self, index: int, prompt: int, ids: tuple[int, ...], own: int) -> None:
-        self.index, self.prompt, self.ids, self.own = index, prompt, ids, own
-        self.begun = self.until = self.phase = -1
-        self.attending = 0.0
 
 
 class Replica:
@@ -61,6 +31,8 @@ class Replica:
         prefixes = trace.prefixes if rules.caching else None
         self._blocks = None if prefixes is None else prefixes.blocks
         self._unit = 0 if prefixes is None else prefixes.tokens
+        self._answered = None if prefixes is None else prefixes.answered
+        self.ended: list[int] = []  # requests that are answered or refused, where turns follow on them
         self.pool = Pool(rules.blocks, max(1, ceil(self._unit / rules.block)))
         self.now, self.busy = 0.0, 0.0  # seconds, and those of them in steps
         self.waiting: deque[tuple[int, int]] = deque()  # requests, each with the tokens that it has generated
@@ -81,22 +53,29 @@ class Replica:
         """Requests that are here."""
         return self._count + len(self._prefilling) + len(self.waiting)
 
+    @property
+    def soonest(self) -> float:
+        """Before then nothing ends here, whatever arrives."""
+        if self._prefilling or self.waiting or not self._count:
+            return self.now
+        return self.now + (self._ends[0][0] - self._step) * (self._clock.passing(self._count) + self._attending)
+
     def push(self, index: int) -> None:
         """A request arrives."""
         if not self.load:
-            self.now = max(self.now, self._trace.arrivals[index])
+            self.now = max(self.now, self._times.arrived[index])
         self.waiting.append((index, 0))
 
     def advance(self, until: float = _NEVER) -> None:
         """Work until the clock has passed a time, or nothing is left to do."""
         while self.now < until and self.load:
-            self._turn(until)
+            self.turn(until)
 
-    def _turn(self, until: float) -> None:
+    def turn(self, until: float) -> None:
         """One step, or as many alike as last until something happens."""
         if not self._room_for(1):  # sequences come before prompts
             return
-        if not self._short or not self._active:
+        if self.waiting and not (self._short and self._active):
             self._admit()
         if self._prefilling:
             self._mixed()
@@ -107,7 +86,9 @@ class Replica:
 
     def _idle(self) -> None:
         """Nothing is in the batch: what is at the head fits into no pool."""
-        self.waiting.popleft()
+        index, _ = self.waiting.popleft()
+        if self._trace.turns is not None:
+            self.ended.append(index)
         self.refused += 1
 
     def _admit(self) -> None:
@@ -118,7 +99,7 @@ class Replica:
         latest = self._latest if self._count or self._prefilling else _NEVER
         while self.waiting and budget > 0 and self._count + len(self._prefilling) < rules.limits.sequences:
             index, generated = self.waiting[0]
-            if self._trace.arrivals[index] > latest:
+            if self._times.arrived[index] > latest:
                 break
             prompt = self._trace.prompts[index] + generated
             ids = self._ids(index)
@@ -141,7 +122,7 @@ class Replica:
         """A request that was admitted waits for the steps that compute its prompt."""
         self._prefilling.append((one, found, generated))
 
-    def _found(self, ids: tuple[int, ...], prompt: int, generated: int) -> int:  # noqa: ARG002 - decode pools ask
+    def _found(self, ids: Sequence[int], prompt: int, generated: int) -> int:  # noqa: ARG002 - decode pools ask
         """Tokens of a prompt that are not computed: in the pool, or loaded where that is quicker; never the last."""
         most, run = (prompt - 1) // self._rules.block * self._rules.block, self.pool.leading(ids)
         found = min(self._unit * run, most)
@@ -161,7 +142,7 @@ class Replica:
         self.tiers.touch(ids)
         return found
 
-    def _ids(self, index: int) -> tuple[int, ...]:
+    def _ids(self, index: int) -> Sequence[int]:
         """The whole blocks of a prompt."""
         return () if self._blocks is None else self._blocks[index][: self._trace.prompts[index] // self._unit]
 
@@ -195,7 +176,7 @@ class Replica:
         left = self._trace.outputs[index] - generated - 1
         if left <= 0:
             self._leave(one, cached=one.prompt)
-            times.done[index] = self.now
+            self._end(index)
             return
         one.begun, one.until = self._step, self._step + left
         one.phase = (self._step + 1 - one.prompt) % self._rules.block
@@ -220,13 +201,15 @@ class Replica:
         """When steps of sequences alone may not go on: an arrival behind others that wait changes nothing."""
         if not self.waiting:
             return until
-        return self.now if self._trace.arrivals[self.waiting[0][0]] > self._latest else _NEVER
+        return self.now if self._times.arrived[self.waiting[0][0]] > self._latest else _NEVER
 
     def _room_for(self, steps: int) -> int:
         """As many of these steps as blocks last; for none, the request that was admitted last is taken off."""
         if self._rules.limits.whole or not self._count:
             return steps
         room, block = self._rules.blocks - self.pool.used, self._rules.block
+        if room >= (steps // block + 1) * self._count:
+            return steps
         possible = room // self._count * block  # each takes one block in so many steps
         room -= room // self._count * self._count
         while possible < steps:
@@ -244,7 +227,9 @@ class Replica:
         block = self._rules.block
         if self._count and not self._rules.limits.whole:
             full, rest = divmod(steps, block)
-            self.pool.grow(full * self._count + sum(self._phases[(self._step + 1 + i) % block] for i in range(rest)))
+            start = (self._step + 1) % block
+            begun = sum(self._phases[start : start + rest]) + sum(self._phases[: max(0, start + rest - block)])
+            self.pool.grow(full * self._count + begun)
         self._step += steps
         held, more = self.tokens - self._unit * self.pool.shared, steps * self._count + taken
         self._gauges.tokens.add(held, held + more, seconds)
@@ -264,7 +249,12 @@ class Replica:
                 continue
             self._drop(one)
             self._leave(one, cached=one.prompt + one.until - one.begun)
-            self._times.done[one.index] = self.now
+            self._end(one.index)
+
+    def _end(self, index: int) -> None:
+        self._times.done[index] = self.now
+        if self._trace.turns is not None:
+            self.ended.append(index)
 
     def _drop(self, one: Active) -> None:
         self._phases[one.phase] -= 1
@@ -277,7 +267,11 @@ class Replica:
         own = one.own
         if not self._rules.limits.whole:
             own = -(-(cached - self._unit * len(one.ids)) // self._rules.block)
-        self.pool.give_back(one.ids, own, keep=self._rules.caching)
+        kept: Sequence[int] = ()
+        if self._answered is not None:  # blocks of the answer stay as well, for the next turn
+            kept = self._answered[one.index][len(one.ids) : cached // self._unit]
+            self.tiers.touch(kept)
+        self.pool.give_back(one.ids, own, kept, keep=self._rules.caching)
         self.tokens -= cached
 
     def _take_off(self) -> None:

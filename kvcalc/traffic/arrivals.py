@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias, assert_never
 from kvcalc.perf.workload import Length, exponent
 from kvcalc.traffic.trace import Trace
 
-__all__ = ["Arrivals", "arrive", "synthetic"]
+__all__ = ["Arrivals", "arrive", "drawn", "synthetic"]
 
 Kind: TypeAlias = Literal["poisson", "gamma", "constant"]
 
@@ -42,10 +42,11 @@ def synthetic(count: int, how: Arrivals, prompt: Length, generated: Length, seed
     """So many requests with Weibull lengths, prompt and output independent. Raises KvcalcError for no such lengths."""
     random = Random(seed)  # noqa: S311 - nothing secret
     times = arrive(count, how, random)
-    return Trace(times, _lengths(count, prompt, "--input", random), _lengths(count, generated, "--output", random))
+    return Trace(times, drawn(count, prompt, "--input", random), drawn(count, generated, "--output", random))
 
 
-def _lengths(count: int, length: Length, what: str, random: Random) -> "array[int]":
+def drawn(count: int, length: Length, what: str, random: Random) -> "array[int]":
+    """So many whole numbers from 1 on, Weibull through a mean and a 95th percentile."""
     power = exponent(length, what)
     scale = length.mean / gamma(1 + power)
     return array("q", (max(1, round(scale * (-log(1 - random.random())) ** power)) for _ in range(count)))

@@ -1,7 +1,7 @@
 """How much of the prompts a prefix cache would find, at any capacity: LRU over the trace's own blocks, in file order.
 
 Hits are the leading run of a prompt's blocks that are there; then each block of the prompt is touched or put in, in
-order, and the least recently used makes room.
+order, and the least recently used makes room. Of sessions that are made up, answers are put in, too.
 """
 
 from collections import OrderedDict
@@ -33,11 +33,12 @@ def reuse(trace: Trace, capacity: int | None) -> Reuse:
     assert trace.prefixes is not None
     each, there = trace.prefixes.tokens, OrderedDict[int, None]()
     hits = found = 0
-    for blocks, prompt in zip(trace.prefixes.blocks, trace.prompts, strict=True):
+    written = trace.prefixes.answered or trace.prefixes.blocks
+    for blocks, prompt, whole in zip(trace.prefixes.blocks, trace.prompts, written, strict=True):
         run = _leading(blocks, there)
         hits += run
         found += min(each * run, prompt)
-        for block in blocks:
+        for block in whole:
             there[block] = None
             there.move_to_end(block)
         if capacity is not None:

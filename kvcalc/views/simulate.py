@@ -1,8 +1,10 @@
 """A simulation as values for JSON."""
 
+from math import isnan
 from typing import TYPE_CHECKING
 
 from kvcalc.perf.latency import Targets
+from kvcalc.queries.sessions import SessionFacts
 from kvcalc.queries.simulation import SimulateAnswer
 from kvcalc.serving.fleet import Served
 from kvcalc.traffic.levels import Levels
@@ -17,12 +19,13 @@ if TYPE_CHECKING:
         LevelValues,
         OccupancyValues,
         PrefixCacheValues,
+        SessionValues,
         SimulateDocument,
         SimulateRequest,
         TraceFacts,
     )
 
-__all__ = ["csv_rows", "headline", "hit_rate", "rate", "sequences", "simulate_document", "times", "tokens"]
+__all__ = ["csv_rows", "duration", "headline", "hit_rate", "rate", "sequences", "simulate_document", "times", "tokens"]
 
 
 def simulate_document(answer: SimulateAnswer) -> "SimulateDocument":
@@ -55,6 +58,7 @@ def simulate_document(answer: SimulateAnswer) -> "SimulateDocument":
         else {"ttft": attained.ttft, "tpot": attained.tpot, "e2e": attained.e2e, "all": attained.all},
         "goodput_requests_per_second": None if attained is None else attained.goodput,
         "prefix_cache": _prefix_cache(answer),
+        "sessions": None if answer.sessions is None else _sessions(answer.sessions),
         "tiers": tier_values(answer),
         "pools": pool_values(answer),
         "day": day_values(answer),
@@ -91,6 +95,8 @@ def _request(answer: SimulateAnswer) -> "SimulateRequest":
         "output": None if made is None else str(made.output),
         "rate": None if traffic.arrivals is None else traffic.arrivals.rate,
         "requests": len(answer.trace),
+        "turns": None if made is None or made.turns is None else str(made.turns),
+        "think_seconds": None if made is None or made.think is None else made.think.mean / 1000,
         "seed": None if made is None else made.seed,
         "rate_scale": traffic.rate_scale,
         "step_seconds": None if question.open is None else question.open.step,
@@ -121,10 +127,16 @@ def _trace(answer: SimulateAnswer) -> "TraceFacts":
         "requests": len(trace),
         "dropped": sum(each.rows for each in answer.dropped),
         "dropped_rows": [{"reason": each.reason, "rows": each.rows, "line": each.first} for each in answer.dropped],
-        "duration_seconds": trace.arrivals[-1] - trace.arrivals[0],
+        "duration_seconds": duration(answer),
         "mean_input_tokens": sum(trace.prompts) / len(trace),
         "mean_output_tokens": sum(trace.outputs) / len(trace),
     }
+
+
+def duration(answer: SimulateAnswer) -> float:
+    """From the first arrival to the last."""
+    arrived = answer.trace.arrivals if answer.served is None else answer.served.times.arrived
+    return max(time for time in arrived if not isnan(time)) - arrived[0]
 
 
 def tokens(answer: SimulateAnswer) -> Levels | None:
@@ -149,6 +161,17 @@ def _occupancy(level: Levels, *, timed: bool) -> "OccupancyValues":
         "p99_tokens": level.p99,
         "peak_tokens": level.peak,
         "peak_at_seconds": level.peak_at if timed else None,
+    }
+
+
+def _sessions(facts: SessionFacts) -> "SessionValues":
+    return {
+        "sessions": facts.sessions,
+        "mean_turns": facts.turns,
+        "mean_returning_tokens": facts.returning,
+        "mean_pause_seconds": facts.pause,
+        "coexisting_sessions": facts.coexist,
+        "tokens_of_others_in_a_pause": facts.between,
     }
 
 

@@ -43,10 +43,10 @@ def _times(answer: SimulateAnswer, served: Served) -> Lines:
     front = served.front_end
     done = [i for i in range(len(trace)) if times.done[i] == times.done[i]]  # not NaN
     each = {
-        "in the queue": [times.begun[i] - trace.arrivals[i] for i in done],
-        "TTFT": [times.first[i] - trace.arrivals[i] + front for i in done],
+        "in the queue": [times.begun[i] - times.arrived[i] for i in done],
+        "TTFT": [times.first[i] - times.arrived[i] + front for i in done],
         "TPOT": [(times.done[i] - times.first[i]) / (trace.outputs[i] - 1) for i in done if trace.outputs[i] > 1],
-        "end to end": [times.done[i] - trace.arrivals[i] + front for i in done],
+        "end to end": [times.done[i] - times.arrived[i] + front for i in done],
     }
     named = (("--ttft", targets.ttft), ("--tpot", targets.tpot), ("--e2e", targets.e2e))
     limits = tuple(Limit(name, at, upright=True) for name, at in named if at is not None)
@@ -71,7 +71,7 @@ def request_rows(answer: SimulateAnswer) -> Iterator[tuple[object, ...]]:
     )  # fmt: skip
     assert answer.served is not None
     times, trace, front = answer.served.times, answer.trace, answer.served.front_end
-    for i, arrival in enumerate(trace.arrivals):
+    for i, arrival in enumerate(times.arrived):
         row = (i + 1, round(arrival, 6), trace.prompts[i], trace.outputs[i], times.found[i], times.taken_off[i])
         if times.done[i] != times.done[i]:  # NaN
             yield (*row, "", "", "", "")

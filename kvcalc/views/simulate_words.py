@@ -2,12 +2,13 @@
 
 from kvcalc.core.durations import format_seconds
 from kvcalc.core.units import many
+from kvcalc.queries.sessions import SessionFacts
 from kvcalc.queries.simulation import SimulateAnswer
 from kvcalc.serving.fleet import Served
 from kvcalc.traffic.levels import Levels
 from kvcalc.views.model import model_facts
 from kvcalc.views.report import Bytes, Cell, Count, Report, Section
-from kvcalc.views.simulate import hit_rate, rate, sequences, tokens
+from kvcalc.views.simulate import duration, hit_rate, rate, sequences, tokens
 from kvcalc.views.simulate_day import day_sections
 from kvcalc.views.simulate_pools import pool_sections
 from kvcalc.views.simulate_tiers import tier_sections
@@ -23,6 +24,8 @@ def simulate_report(answer: SimulateAnswer) -> Report:
         sections += [_met(answer.served), _served(answer, answer.served)]
     if (level := tokens(answer)) is not None:
         sections.append(_held(answer, level))
+    if answer.sessions is not None:
+        sections.append(_sessions(answer.sessions))
     sections += [*pool_sections(answer), *tier_sections(answer), *day_sections(answer)]
     if answer.curve:
         sections.append(_curve(answer))
@@ -93,6 +96,21 @@ def _held(answer: SimulateAnswer, level: Levels) -> Section:
     return Section(what, (what, "mean", "p50", "p95", "p99", "peak"), rows, exact=False)
 
 
+def _sessions(facts: SessionFacts) -> Section:
+    rows: list[tuple[Cell, ...]] = [
+        ("sessions", Count(facts.sessions)),
+        ("turns of one, mean", f"{facts.turns:.1f}"),
+        ("tokens of a prompt that comes back, mean", Count(round(facts.returning))),
+    ]
+    if facts.pause is not None and facts.between is not None:
+        rows += [
+            ("pause between two turns, mean", format_seconds(facts.pause)),
+            ("sessions that a replica's pool holds until they return", Count(facts.coexist)),
+            ("tokens that others bring to it in a pause", Count(round(facts.between))),
+        ]
+    return Section("sessions", ("sessions", ""), rows, exact=False)
+
+
 def _curve(answer: SimulateAnswer) -> Section:
     assert answer.trace.prefixes is not None
     each = answer.trace.prefixes.tokens
@@ -123,7 +141,7 @@ def _verdict(answer: SimulateAnswer) -> str:
 
 def _notes(answer: SimulateAnswer) -> list[str]:
     trace, scheduler, question = answer.trace, answer.scheduler, answer.question
-    seconds = trace.arrivals[-1] - trace.arrivals[0]
+    seconds = duration(answer)
     found = [f"{many(len(trace), 'request')} over {seconds:,.0f} s"]
     found.append(
         f"{sum(trace.prompts) / len(trace):,.0f} tokens in and {sum(trace.outputs) / len(trace):,.0f} out on average"

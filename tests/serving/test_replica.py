@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from kvcalc.cli.main import run
 from kvcalc.serving.fleet import serve
 from kvcalc.serving.pool import Pool
-from kvcalc.serving.replica import Gauges, Replica, Times
+from kvcalc.serving.records import Gauges, Times
+from kvcalc.serving.replica import Replica
 from kvcalc.serving.rules import Limits, Scheduler
 from kvcalc.traffic.trace import Prefixes, Trace
 
@@ -110,7 +111,9 @@ def test_routers() -> None:
 
 
 def test_a_pool_shares_what_is_equal() -> None:
-    """Two of the same prompt take its blocks once; what nobody uses stays until room is needed, the oldest goes first."""
+    """Two of the same prompt take its blocks once; what nobody uses stays until room is needed, the end of the oldest goes
+    first.
+    """
     pool = Pool(4, 1)
     pool.take((1, 2), 1)
     pool.take((1, 2), 1)
@@ -119,7 +122,7 @@ def test_a_pool_shares_what_is_equal() -> None:
     pool.give_back((1, 2), 1, keep=True)
     assert (pool.used, pool.leading((1, 2, 3))) == (0, 2)
     pool.take((9,), 2)
-    assert (pool.used, pool.leading((1,)), pool.leading((2,))) == (3, 0, 1)
+    assert (pool.used, pool.leading((1,)), pool.leading((2,))) == (3, 1, 0)
 
 
 # A step by step scheduler after `v1/core/sched/scheduler.py`: sequences first, then prompts; no event is skipped.
@@ -255,7 +258,7 @@ def test_nothing_is_lost(requests: list[tuple[float, int, int]], blocks: int, re
     found = serve(asked, replicas, "round-robin", rules, PLAIN)
     assert sum(not isnan(each) for each in found.times.done) + found.refused == len(asked)
     assert found.output_tokens == sum(g for g, d in zip(asked.outputs, found.times.done, strict=True) if not isnan(d))
-    one = Replica(asked, rules, PLAIN, Times(len(asked)), Gauges())
+    one = Replica(asked, rules, PLAIN, Times(asked.arrivals), Gauges())
     for index, arrival in enumerate(asked.arrivals):
         one.advance(arrival)
         one.push(index)

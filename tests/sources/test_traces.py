@@ -111,3 +111,36 @@ def test_what_is_no_trace_is_refused_with_its_line(name: str, read) -> None:  # 
              else None)  # fmt: skip
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+AGENT = """{"request_id": "a", "session_id": "s", "timestamp": 1000, "input_length": 600, "output_length": 9, "hash_ids": [1, 2]}
+{"request_id": "b", "session_id": "t", "timestamp": 1500, "input_length": 600, "output_length": 9, "hash_ids": [1, 3]}
+{"request_id": "c", "session_id": "s", "input_length": 700, "output_length": 5, "hash_ids": [1, 2], "wait_for": ["a"],
+ "delay": 2, "tool_wait_ms": 3998}
+{"request_id": "d", "session_id": "s", "input_length": 900, "output_length": 5, "hash_ids": [1, 2], "delay": 1000}
+""".replace(",\n ", ", ")
+
+
+def test_turns_come_after_the_answers_before_them(read) -> None:  # type: ignore[no-untyped-def]
+    """Dynamo's agentic form: a row without a time comes its delay and its tools' time after the row that it names, or the
+    one before it of its session; both are milliseconds, and their sum is the gap that was seen.
+    """
+    found = read(AGENT).trace
+    assert list(found.arrivals) == [0, 0.5, 4.0, 5.0]
+    assert found.turns is not None
+    assert list(found.turns.after) == [-1, -1, 0, 2]
+    assert list(found.turns.think) == [0, 0, 4.0, 1.0]
+    assert found.prefixes is not None
+    assert found.prefixes.blocks[1] == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('["a"]', '["z"]', "no earlier row"),
+        ('["a"]', '["a", "b"]', "several"),
+    ],
+)
+def test_turns_that_wait_for_nobody(old: str, new: str, said: str, read) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(KvcalcError, match=said):
+        read(AGENT.replace(old, new))

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from kvcalc.errors import KvcalcError, shown
 from kvcalc.sources.traces.columns import Columns, columns_of
 from kvcalc.sources.traces.rows import rows_of
-from kvcalc.traffic.trace import Prefixes, Trace
+from kvcalc.traffic.trace import Prefixes, Trace, Turns
+from kvcalc.traffic.turns import ordered
 
 __all__ = ["Dropped", "TraceFile", "read_trace"]
 
@@ -52,6 +53,13 @@ def read_trace(path: str, name: str, *, unit: str | None = None) -> TraceFile:
     return kept.file()
 
 
+class _Before(NamedTuple):
+    """The row that a turn follows, None where that was left out, and the seconds between its answer and the turn."""
+
+    row: int | None
+    pause: float
+
+
 class _Kept:
     """The columns of a trace as its rows are read."""
 
@@ -66,6 +74,10 @@ class _Kept:
         self._block_tokens = columns.block
         self._left: Counter[str] = Counter()
         self._where: dict[str, int] = {}
+        self._after, self._think = array("q"), array("d")
+        self._last: dict[object, int] = {}  # the newest row of a session, and rows by their request_id
+        self._left_ids: set[str] = set()
+        self._chained = columns.names.keys() >= {"prefix", "session"}  # only such have rows without a time
         self._scale: float | None = None
         self._timed = "time" in columns.names
 
@@ -74,12 +86,23 @@ class _Kept:
         names = self._columns.names
         prompt, output = _count(row.get(names["input"])), _count(row.get(names["output"]))
         if prompt is None or output is None:
-            return self._leave("no whole number of tokens", number)
+            return self._leave("no whole number of tokens", number, row)
         if prompt == 0 or output == 0:
-            return self._leave("no tokens in or none out", number)
+            return self._leave("no tokens in or none out", number, row)
         if prompt > _MOST_TOKENS or output > _MOST_TOKENS:
-            return self._leave("more than 2^31 tokens", number)
-        self._times.append(self._time(number, row.get(names["time"])) if self._timed else 0.0)
+            return self._leave("more than 2^31 tokens", number, row)
+        before = self._followed(number, row) if self._chained else None
+        if before is None:
+            time = self._time(number, row.get(names["time"])) if self._timed else 0.0
+        elif before.row is None:
+            return self._leave("a turn before them that was left out", number, row)
+        else:
+            time = self._times[before.row] + before.pause  # the earliest that can be
+        if self._chained:
+            self._after.append(-1 if before is None or before.row is None else before.row)
+            self._think.append(0.0 if before is None else before.pause)
+            self._known(row, len(self._times))
+        self._times.append(time)
         self._prompts.append(prompt)
         self._outputs.append(output)
         if "prefix" in names:
@@ -90,9 +113,38 @@ class _Kept:
             self._sessions.append(self._session_ids.setdefault(str(row.get(names["session"])), len(self._session_ids)))
         return None
 
-    def _leave(self, reason: str, number: int) -> None:
+    def _followed(self, number: int, row: Mapping[str, Any]) -> "_Before | None":
+        """What a turn without a time waits for: the row that it names, else the one before it of its session, and then
+        its delay and its tools (Dynamo's `agentic_mooncake`: the gap that was seen is the sum of both).
+        """
+        waits = _pause(row.get("delay")), _pause(row.get("tool_wait_ms"))
+        stated = row.get(self._columns.names.get("time", "timestamp"))
+        if stated not in (None, "") or waits == (None, None):
+            return None
+        if not self._timed:
+            raise KvcalcError(f"{self._name}:{number}: a turn has a delay, and no session says when it begins")
+        named = row.get("wait_for")
+        if isinstance(named, list | tuple) and len(named) > 1:
+            raise KvcalcError(f"{self._name}:{number}: waits for several requests, of which one is known here")
+        key: object = named[0] if isinstance(named, list | tuple) and named else named
+        key = ("session", str(row.get(self._columns.names.get("session", "session_id")))) if key in (None, []) else key
+        if key not in self._last and str(key) not in self._left_ids:
+            raise KvcalcError(f"{self._name}:{number}: waits for {shown(key)}, which is no earlier row")
+        return _Before(self._last.get(key), ((waits[0] or 0.0) + (waits[1] or 0.0)) / 1000)
+
+    def _known(self, row: Mapping[str, Any], index: int) -> None:
+        """Rows that later ones may wait for."""
+        session = row.get(self._columns.names.get("session", "session_id"))
+        if session is not None:
+            self._last["session", str(session)] = index
+        if isinstance(row.get("request_id"), str | int):
+            self._last[row["request_id"]] = index
+
+    def _leave(self, reason: str, number: int, row: Mapping[str, Any]) -> None:
         self._left[reason] += 1
         self._where.setdefault(reason, number)
+        if self._chained:
+            self._left_ids.add(str(row.get("request_id")))
 
     def _time(self, number: int, value: object) -> float:
         if isinstance(value, str) and (":" in value or value.count("-") > 1):
@@ -133,13 +185,28 @@ class _Kept:
             raise KvcalcError(
                 f"{self._name}: how many tokens a block of hash_ids has is not stated", "a column block_size"
             )
-        unsorted = next((i for i in range(1, len(self._times)) if self._times[i] < self._times[i - 1]), None)
+        unsorted = (
+            None
+            if self._turns()
+            else next((i for i in range(1, len(self._times)) if self._times[i] < self._times[i - 1]), None)
+        )
         dropped = tuple(Dropped(reason, count, self._where[reason]) for reason, count in self._left.most_common())
         return TraceFile(self._trace(ordered=unsorted is None), dropped, unsorted and unsorted + 1, self._timed)
+
+    def _turns(self) -> Turns | None:
+        return Turns(self._after, self._think) if any(before >= 0 for before in self._after) else None
+
+    def _in_turns(self, start: float, turns: Turns) -> Trace:
+        prefixes = Prefixes(self._block_tokens or 1, self._blocks) if self._blocks else None
+        times = array("d", (time - start for time in self._times))
+        said = self._sessions or None
+        return ordered(Trace(times, self._prompts, self._outputs, prefixes, said, turns))
 
     def _trace(self, *, ordered: bool) -> Trace:
         order = range(len(self._times)) if ordered else sorted(range(len(self._times)), key=self._times.__getitem__)
         start = min(self._times)
+        if (turns := self._turns()) is not None:
+            return self._in_turns(start, turns)
         prefixes = None
         if self._blocks:
             assert self._block_tokens is not None
@@ -151,6 +218,17 @@ class _Kept:
             prefixes,
             array("q", (self._sessions[i] for i in order)) if self._sessions else None,
         )
+
+
+def _pause(value: object) -> float | None:
+    """Milliseconds from 0 on; None where nothing is stated."""
+    if value is None or isinstance(value, bool) or not isinstance(value, int | float | str) or value == "":
+        return None
+    try:
+        pause = float(value)
+    except ValueError:
+        return None
+    return pause if 0 <= pause <= _MOST_SECONDS else None
 
 
 def _count(value: object) -> int | None:

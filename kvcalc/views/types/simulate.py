@@ -6,7 +6,7 @@ from kvcalc.views.types.model import Document, ModelFacts
 
 __all__ = [
     "AttainedShares", "CurvePoint", "DayValues", "DroppedRows", "HourValues", "LevelValues", "OccupancyValues",
-    "PoolValues", "PrefixCacheValues", "SimulateDocument", "SimulateRequest", "SplitValues",
+    "PoolValues", "PrefixCacheValues", "SessionValues", "SimulateDocument", "SimulateRequest", "SplitValues",
     "TierValues", "TimeValues", "TraceFacts",
 ]  # fmt: skip
 
@@ -19,6 +19,8 @@ class SimulateRequest(TypedDict):
     output: str | None
     rate: float | None  # requests a second that are made up
     requests: int
+    turns: str | None  # of a session that is made up, MEAN or MEAN/P95
+    think_seconds: float | None  # mean, between an answer and the next turn
     seed: int | None
     rate_scale: float
     step_seconds: float | None  # of the open loop
@@ -110,6 +112,17 @@ class PrefixCacheValues(TypedDict):
     curve: list[CurvePoint]
 
 
+class SessionValues(TypedDict):
+    """Requests that are turns of conversations."""
+
+    sessions: int
+    mean_turns: float
+    mean_returning_tokens: float  # of a prompt that comes back: the context at the pause, and its growth
+    mean_pause_seconds: float | None  # this and the next two are null without a deployment
+    coexisting_sessions: int | None  # that a replica's pool holds until they return
+    tokens_of_others_in_a_pause: float | None  # in one replica; above the pool, a session finds nothing
+
+
 class TierValues(TypedDict):
     """Memory of one replica behind its pool, and what requests found there of all replicas."""
 
@@ -193,6 +206,7 @@ class SimulateDocument(Document):
     attainment: AttainedShares | None
     goodput_requests_per_second: float | None
     prefix_cache: PrefixCacheValues | None  # null where requests have no prefixes, or none was asked for
+    sessions: SessionValues | None  # null where no request is said to be of one
     tiers: list[TierValues]
     pools: SplitValues | None  # null where each replica does both
     day: DayValues | None
