@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from kvcalc.core.adapters import Adapters
+    from kvcalc.core.images import Images
 
 __all__ = [
     "adapters_of",
@@ -236,6 +237,14 @@ def adapters_of(value: object, what: str) -> "Adapters":
     from kvcalc.core.adapters import parse_adapters
 
     return parse_adapters(text_of(value, what), what)
+
+
+def images_of(value: object, what: str) -> "Images":
+    """Images of a sequence: a number, or text such as `2:1920x1080`."""
+    from kvcalc.core.images import parse_images
+
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else text_of(value, what)
+    return parse_images(text, what)
 
 
 def flags_of(value: object, what: str) -> Sequence[str]:

@@ -12,6 +12,7 @@ from kvcalc.api.arguments import (
     fraction_of,
     gpus_of,
     heads_of,
+    images_of,
     optional,
     path_of,
     rate_of,
@@ -32,12 +33,13 @@ if TYPE_CHECKING:
 __all__ = ["form_of", "memory_of", "prices_of", "run_of", "split_of", "trace_of", "workload_of"]
 
 
-def workload_of(context: object, batch: object, encoder_tokens: object) -> Workload:
+def workload_of(context: object, batch: object, encoder_tokens: object, images: object = None) -> Workload:
     """Sequences and their lengths."""
     return Workload(
         optional(context_of, context, "context"),
         optional(count_of, batch, "batch"),
         optional(tokens_of, encoder_tokens, "encoder_tokens"),
+        optional(images_of, images, "images"),
     )
 
 

@@ -90,6 +90,7 @@ def size(
     context: int | str | None = None,
     batch: int | None = None,
     encoder_tokens: int | str | None = None,
+    images: int | str | None = None,
     kv_dtype: str | None = None,
     k_dtype: str | None = None,
     v_dtype: str | None = None,
@@ -128,7 +129,7 @@ def size(
     with in_python():
         question = sizes.SizeQuestion(
             source_of(model),
-            workload_of(context, batch, encoder_tokens),
+            workload_of(context, batch, encoder_tokens, images),
             form_of(kv_dtype, k_dtype, v_dtype, kv_heads),
             split_of(tp, pp, dp, dcp, gpus, ep, dp_attention),
             memory_of(vram, card_of(gpu, gpu_file), kv_memory, utilization, weights, overhead, lora, draft, beside),

@@ -24,6 +24,7 @@ __all__ = [
     "EngineWords",
     "ExplainWords",
     "GpuWords",
+    "ImageWords",
     "MemoryWords",
     "ModelArgument",
     "ModelOrCommand",
@@ -54,6 +55,8 @@ Batch = Annotated[_Text, option("--batch", "-b", metavar="N", panel=_WORK,
     help="Sequences held at the same time, over all replicas. Default: 1.")]  # fmt: skip
 EncoderTokens = Annotated[_Text, option("--encoder-tokens", metavar="N", panel=_WORK,
     help="Length on the encoder's side, for cross-attention.")]  # fmt: skip
+ImagesOf = Annotated[_Text, option("--images", metavar="N[:WxH]", panel=_WORK,
+    help="Images of each sequence, whose tokens come on top: 2, or 2:1920x1080 in pixels.")]  # fmt: skip
 KvDtype = Annotated[_Text, option("--kv-dtype", metavar="DTYPE", panel=_CACHE, complete=complete_kv_dtypes,
     help="Format of keys and values. Default: auto, what the model computes in.")]  # fmt: skip
 KDtype = Annotated[_Text, option("--k-dtype", metavar="DTYPE", panel=_CACHE, complete=complete_kv_dtypes,
@@ -127,6 +130,12 @@ class WorkloadWords(Words):
     context: Context = None
     batch: Batch = None
     encoder_tokens: EncoderTokens = None
+
+
+class ImageWords(WorkloadWords):
+    """The same, with images."""
+
+    images: ImagesOf = None
 
 
 class CacheWords(Words):

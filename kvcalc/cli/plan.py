@@ -14,7 +14,17 @@ from kvcalc.cli.parameters import verb
 from kvcalc.cli.plan_options import ChoiceWords, PlanWords, TargetWords
 from kvcalc.cli.rows import draw
 from kvcalc.cli.shell import check_targets, emit, source_of
-from kvcalc.cli.values import context_of, count_of, fraction_of, gpus_of, lora_of, size_of, tokens_of, words_of
+from kvcalc.cli.values import (
+    context_of,
+    count_of,
+    fraction_of,
+    gpus_of,
+    images_of,
+    lora_of,
+    size_of,
+    tokens_of,
+    words_of,
+)
 from kvcalc.core.units import MOST_GPUS
 from kvcalc.errors import ExitCode, KvcalcError, shown
 
@@ -104,6 +114,7 @@ def _question(model: str, words: PlanWords) -> "DeploymentQuestion":
         rate=None if words.rate is None else _rate(words.rate),
         shared_prefix=tokens_of(words.shared_prefix, "--shared-prefix", 0),
         encoder_tokens=tokens_of(words.encoder_tokens, "--encoder-tokens", None),
+        images=images_of(words.images),
         kv_dtypes=words_of(words.kv_dtype),
         weights=words_of(words.weights),
         engine=words.engine,

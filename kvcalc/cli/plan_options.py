@@ -40,6 +40,7 @@ class RequestWords(Words):
         help="What the times of the trace are counted in, where it leaves that open.")] = None  # fmt: skip
     rate_scale: Annotated[_Text, option("--rate-scale", metavar="F", panel=_WORK,
         help="By how much faster the requests of the trace arrive.")] = None  # fmt: skip
+    images: o.ImagesOf = None
 
 
 class TargetWords(Words):

@@ -10,7 +10,7 @@ from kvcalc.cli.group import BEHIND_DASHES
 from kvcalc.cli.output import output_of
 from kvcalc.cli.parameters import verb
 from kvcalc.cli.shell import emit, source_of
-from kvcalc.cli.values import cache_of, company_of, count_of, memory_of, run_of, split_of, workload_of
+from kvcalc.cli.values import cache_of, company_of, count_of, images_of, memory_of, run_of, split_of, workload_of
 from kvcalc.errors import ExitCode
 from kvcalc.queries.options import EngineChoice
 from kvcalc.queries.size import SizeQuestion, answer
@@ -28,7 +28,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 class SizeWords(
-    o.WorkloadWords, o.CacheWords, o.EngineWords, o.BlockWords, o.RunWords, o.CompanyWords, o.SplitWords,
+    o.ImageWords, o.CacheWords, o.EngineWords, o.BlockWords, o.RunWords, o.CompanyWords, o.SplitWords,
     o.ExplainWords, o.AssumeDenseWords,
 ):  # fmt: skip
     """What `size` takes."""
@@ -44,7 +44,7 @@ def size(ctx: typer.Context, model: o.ModelOrCommand = None, *, words: SizeWords
     output = output_of(words, terminal=sys.stdout.isatty())
     question = SizeQuestion(
         source=source_of(model, words),
-        workload=workload_of(words),
+        workload=workload_of(words)._replace(images=images_of(words.images)),
         form=cache_of(words),
         split=split_of(words),
         memory=memory_of(words)._replace(**company_of(words)),

@@ -10,6 +10,7 @@ from kvcalc.queries.options import CacheFormat, Memory, NamedGpu, RunOptions, Sp
 
 if TYPE_CHECKING:
     from kvcalc.core.adapters import Adapters
+    from kvcalc.core.images import Images
     from kvcalc.core.weights import Weights
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "fraction_of",
     "gpu_of",
     "gpus_of",
+    "images_of",
     "kv_heads_of",
     "lora_of",
     "memory_of",
@@ -88,6 +90,15 @@ def memory_of(words: MemoryWords) -> Memory:
 def company_of(words: CompanyWords) -> dict[str, Any]:
     """What else lives on the GPU, by the names that Memory has."""
     return {"lora": lora_of(words.lora), "draft": words.draft, "beside": tuple(words.beside or ())}
+
+
+def images_of(text: str | None) -> "Images | None":
+    """Images of a sequence."""
+    if text is None:
+        return None
+    from kvcalc.core.images import parse_images
+
+    return parse_images(text, "--images")
 
 
 def lora_of(text: str | None) -> "Adapters | None":

@@ -254,6 +254,7 @@ class Model:
     parameters: int | None = None
     active_parameters: int | None = None
     vision: VisionTower | None = None  # what the file states of the tower for images; None: nothing
+    images: str | None = None  # the word of its rule in core/images.py; None: none is known
     encoder_parameters: int | None = None  # of towers for images or sound, among `parameters`; None: there is none
     dimensions: Dimensions | None = field(default=None, repr=False)
     dimensions_source: str | None = None  # where they and encoder_parameters were read; None: where the rest was

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from kvcalc.core import dtypes
 from kvcalc.core.dtypes import DType
+from kvcalc.core.images import IMAGE_RULES
 from kvcalc.core.model import Kept, Model, VisionTower
 from kvcalc.core.units import MOST_BYTES, parse_count
 from kvcalc.errors import KvcalcError, Problem
@@ -23,7 +24,7 @@ KEYS = (
     "name", "id", "family", "base", "model_type", "gguf", "source", "confidence", "note",
     "dtype", "weights_dtype", "weights_group", "weights_zeros", "weights_block", "weights_kept",
     "kv_dtype", "state_dtype",
-    "parameters", "active_parameters", "encoder_parameters", "vision", "weights_bytes", "dimensions",
+    "parameters", "active_parameters", "encoder_parameters", "vision", "images", "weights_bytes", "dimensions",
     "dimensions_source",
     "max_context", "context", "encoder_tokens", "index_heads", "index_topk",
     "heads", "kv_heads", "head_dim", "k_dim", "v_dim", "layers", "count", "draft", "caches",
@@ -86,6 +87,7 @@ def _facts(top: Reader) -> dict[str, Any]:
     for key in ("parameters", "active_parameters", "encoder_parameters"):
         facts[key] = _count(top, key)
     facts["vision"] = _vision(top)
+    facts["images"] = top.one_of("images", tuple(IMAGE_RULES))
     facts["weights_bytes"] = top.integer("weights_bytes", 1, MOST_BYTES)
     for key in ("max_context", "context", "encoder_tokens", "index_heads", "index_topk"):
         facts[key] = top.integer(key)

@@ -12,6 +12,7 @@ from kvcalc.errors import KvcalcError
 if TYPE_CHECKING:  # a short question asks about no memory, and imports nothing that it does not need
     from kvcalc.core.adapters import Adapters
     from kvcalc.core.card import Card
+    from kvcalc.core.images import Images
     from kvcalc.core.memory import Budget
     from kvcalc.core.weights import Weights
 
@@ -31,11 +32,25 @@ class Workload(NamedTuple):
         context: Tokens of each sequence, or `max` for the model's limit. Default: 4,096, or the limit if that is less.
         batch: Sequences over all replicas. Default: 1, or what the engine's own flags say.
         encoder_tokens: Tokens on the encoder's side, for cross-attention. Default: the model's.
+        images: Images of each sequence, whose tokens come on top of `context`.
     """
 
     context: int | Literal["max"] | None = None
     batch: int | None = None
     encoder_tokens: int | None = None
+    images: "Images | None" = None
+
+    def of(self, model: Model) -> "Workload":
+        """The same with the tokens of its images. Raises KvcalcError where a model takes none, or by no known rule."""
+        if self.images is None:
+            return self
+        from kvcalc.core.images import image_tokens
+
+        tokens = self.images.number * image_tokens(model, *self.images.pixels)
+        if self.context == "max":  # they are among as many as the model takes
+            return self._replace(images=None)
+        context = ask(model, context=self.context, encoder_tokens=self.encoder_tokens).context
+        return self._replace(context=context + tokens, images=None)
 
 
 class CacheFormat(NamedTuple):

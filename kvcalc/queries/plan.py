@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from kvcalc.core.images import image_tokens
 from kvcalc.core.memory import warnings as memory_warnings
 from kvcalc.core.model import Model
 from kvcalc.core.request import ask
@@ -12,7 +13,7 @@ from kvcalc.core.units import Fraction, many
 from kvcalc.errors import KvcalcError
 from kvcalc.launch.beside import NAMES
 from kvcalc.perf.demand import Found
-from kvcalc.perf.workload import Lengths, lengths
+from kvcalc.perf.workload import Length, Lengths, lengths
 from kvcalc.planner.proposal import propose
 from kvcalc.planner.question import Backend, ExactBackend, PlanQuestion
 from kvcalc.planner.replica import replica_layouts
@@ -30,7 +31,9 @@ __all__ = ["DeploymentQuestion", "PlanAnswer", "answer", "planned"]
 
 def answer(question: DeploymentQuestion, tick: Callable[[int, int], None] | None = None) -> PlanAnswer:
     """Search for what is asked. `tick` is told how many of how many searches are done. Raises KvcalcError."""
-    return planned(question, load_model(question.source), _lengths(question), tick)
+    model = load_model(question.source)
+    asked = _with_images(question, model)
+    return planned(asked, model, _lengths(asked), tick)._replace(question=question)
 
 
 def planned(
@@ -83,6 +86,20 @@ def planned(
         tuple(dict.fromkeys(warnings)),
         (note,) if note else (),
     )
+
+
+def _with_images(question: DeploymentQuestion, model: Model) -> DeploymentQuestion:
+    """The question with the tokens of its images in prompts and contexts."""
+    images = question.images
+    if images is None:
+        return question
+    tokens = images.number * image_tokens(model, *images.pixels)
+    prompt, context = question.input, question.context
+    if prompt is not None:
+        prompt = Length(prompt.mean + tokens, None if prompt.p95 is None else prompt.p95 + tokens)
+    if context is None and prompt is None:
+        context = ask(model, encoder_tokens=question.encoder_tokens).context
+    return question._replace(input=prompt, context=context + tokens if isinstance(context, int) else context)
 
 
 def _backend(question: DeploymentQuestion, engine: NamedEngine | None) -> Backend:

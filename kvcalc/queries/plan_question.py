@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kvcalc.core.adapters import Adapters
+from kvcalc.core.images import Images
 from kvcalc.core.model import Model
 from kvcalc.core.units import Fraction
 from kvcalc.perf.latency import Targets
@@ -33,6 +34,7 @@ class DeploymentQuestion(NamedTuple):
         output: Tokens that are generated.
         rate: Requests a second; needs the lengths.
         shared_prefix: Tokens that all sequences begin with, held once in each replica.
+        images: Images of each request, whose tokens come on top of the context and the prompt.
         encoder_tokens: Tokens on the encoder's side.
         kv_dtypes: Formats of the cache to choose from, by their names.
         weights: Formats of the weights to choose from, or their size, as words.
@@ -66,6 +68,7 @@ class DeploymentQuestion(NamedTuple):
     rate: float | None = None
     shared_prefix: int = 0
     encoder_tokens: int | None = None
+    images: Images | None = None
     kv_dtypes: Sequence[str] = ("auto",)
     weights: Sequence[str] = ("auto",)
     engine: str | None = None

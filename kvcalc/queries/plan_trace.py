@@ -35,6 +35,7 @@ _CONTRADICTED = {
     "rate": "which has the times",
     "shared_prefix": "whose prefixes count where it has them",
     "prefix_hit": "whose prefixes count where it has them",
+    "images": "whose prompts have them",
     "encoder_tokens": "and the other side of an encoder is not replayed",
     "vram": "since a size says nothing of how fast a step goes",
     "overheads": "and --overhead stands for all of them in a replay",

@@ -1,6 +1,7 @@
 """How large a cache is, what an engine reserves for it, and what fits: the question of the default verb."""
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -68,6 +69,7 @@ class SizeAnswer(NamedTuple):
         run: How the engine runs, as far as somebody said.
         devices: What each device and the host hold, where an engine's flags place layers.
         memory: What was said of the memory.
+        workload: What was said of the sequences.
     """
 
     size: Size
@@ -79,6 +81,7 @@ class SizeAnswer(NamedTuple):
     run: RunOptions = RunOptions()
     devices: "tuple[HeldDevice, ...]" = ()
     memory: Memory = Memory()
+    workload: Workload = Workload()
 
 
 def answer(question: SizeQuestion) -> SizeAnswer:
@@ -87,10 +90,12 @@ def answer(question: SizeQuestion) -> SizeAnswer:
         return _engine_answer(question)
     stated = budget_for(question.memory)
     model = load_model(question.source)
-    size = exact_size(model, question.workload, question.form, question.split, question.memory, question.engine)
-    budget, warnings = budget_of_card(stated), request_warnings(size.request)
+    size = exact_size(
+        model, question.workload.of(model), question.form, question.split, question.memory, question.engine
+    )
+    budget, warnings = budget_of_card(stated), [*_of_images(question, model), *request_warnings(size.request)]
     if budget is None:
-        return SizeAnswer(size, None, None, None, tuple(warnings))
+        return SizeAnswer(size, None, None, None, tuple(warnings), workload=question.workload)
     from kvcalc.core.fitting import exact_allocator, fit
     from kvcalc.core.memory import warnings as memory_warnings
     from kvcalc.queries.company import company_of
@@ -104,7 +109,9 @@ def answer(question: SizeQuestion) -> SizeAnswer:
         budget = budget._replace(overheads=estimated.lines)
     fitted = fit(size, budget, company.fitted(exact_allocator(size)) if company.of_draft else None)
     warnings = [*warnings, *memory_warnings(fitted.memory)]
-    return SizeAnswer(size, budget, fitted, None, tuple(warnings), estimated, memory=question.memory)
+    return SizeAnswer(
+        size, budget, fitted, None, tuple(warnings), estimated, memory=question.memory, workload=question.workload
+    )
 
 
 def _engine_answer(question: SizeQuestion) -> SizeAnswer:
@@ -126,8 +133,9 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
     started = launch(choice.name, choice.words, partial(_pasted, source))
     named = source.model is None and choice.words is not None
     model = _named_model(started, source) if named else load_model(source)
+    _refuse_images(question, choice.words or ())
     size, posed = ask_engine(
-        source, model, question.workload, question.form, question.split, question.memory, choice, started
+        source, model, question.workload.of(model), question.form, question.split, question.memory, choice, started
     )
     reservation, budget = reserve(posed.engine, posed.question), posed.budget(stated)
     estimated, grown = None, None
@@ -142,7 +150,12 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
         posed, reservation = shorter, reserve(shorter.engine, shorter.question)
         size = measure(shorter.question.request)
         fitted = fit(size, budget, allocator_of(reservation, grown))
-    warnings = [*request_warnings(size.request), *posed.warnings, *reservation.allocation.warnings]
+    warnings = [
+        *_of_images(question, model),
+        *request_warnings(size.request),
+        *posed.warnings,
+        *reservation.allocation.warnings,
+    ]
     if budget is not None:  # flags that change the memory and are not counted, before what would rest on them
         uncounted = touching(posed.options.uncounted, cache_alone=budget.vram is None)
         if fitted is not None:  # no "does not fit" rests on one of them
@@ -157,8 +170,40 @@ def _engine_answer(question: SizeQuestion) -> SizeAnswer:
     stored = posed.stored if budget is not None and budget.weights == "auto" else None
     warnings += memory_warnings(fitted and fitted.memory, stored)
     return SizeAnswer(
-        size, budget, fitted, reservation, tuple(warnings), estimated, posed.run, devices, question.memory
+        size,
+        budget,
+        fitted,
+        reservation,
+        tuple(warnings),
+        estimated,
+        posed.run,
+        devices,
+        question.memory,
+        question.workload,
     )
+
+
+def _refuse_images(question: SizeQuestion, words: Sequence[str]) -> None:
+    """The length that a command states is that of all tokens, and without one it is the model's limit."""
+    if question.workload.images is not None and words:
+        raise KvcalcError("--images: the length of a command counts the tokens of images, too", "leave it out")
+
+
+def _of_images(question: SizeQuestion, model: "Model") -> list[str]:
+    """What was taken for the size of images, where nobody says it and it counts."""
+    images = question.workload.images
+    if images is None or images.size is not None:
+        return []
+    from kvcalc.core.images import image_tokens, range_of
+
+    least, most = range_of(model)
+    if least == most:
+        return []
+    width, height = images.pixels
+    each = f"{width:,} x {height:,} pixels are {image_tokens(model, width, height):,} tokens"
+    return [
+        f"images of {each}, of other sizes {least:,} to {most:,}: --images {images.number}:WIDTHxHEIGHT says theirs"
+    ]
 
 
 def _shortened(posed: "EngineQuestion", reservation: "Reservation", fitted: "Fit") -> "EngineQuestion | None":

@@ -71,6 +71,7 @@ def _request(answer: PlanAnswer) -> "PlanRequest":
         "rate": wanted.rate,
         "shared_prefix": question.shared_prefix,
         "encoder_tokens": answer.precisions[0].request.encoder_tokens,
+        "images": None if question.images is None else str(question.images),
         "gpus": [f"{each.fixed}x{each.card.name}" if each.fixed else each.card.name or None for each in candidates],
         "max_gpus": wanted.most_gpus,
         "vram_bytes": candidates[0].card.memory if not candidates[0].card.name else None,

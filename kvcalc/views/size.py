@@ -97,6 +97,8 @@ def _request(answer: SizeAnswer, engine: "EngineSizes | None") -> "SizeRequest":
         "state_dtype": request.widths.state.name if has_state(request.model) else None,
         "kv_heads": request.kv_heads,
         "encoder_tokens": request.encoder_tokens,
+        "images": None if answer.workload.images is None else str(answer.workload.images),
+        "image_tokens": _image_tokens(answer),
         "tp": layout.tp,
         "pp": layout.pp,
         "dp": layout.dp,
@@ -122,6 +124,15 @@ def _request(answer: SizeAnswer, engine: "EngineSizes | None") -> "SizeRequest":
         "enforce_eager": run.enforce_eager,
         "language_model_only": run.language_model_only,
     }
+
+
+def _image_tokens(answer: SizeAnswer) -> int | None:
+    """Tokens of one image, of those that the context has."""
+    if answer.workload.images is None:
+        return None
+    from kvcalc.core.images import image_tokens
+
+    return image_tokens(answer.size.request.facts, *answer.workload.images.pixels)
 
 
 def _share(budget: "Budget") -> float:

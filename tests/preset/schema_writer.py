@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kvcalc.core import dtypes
+from kvcalc.core.images import IMAGE_RULES
 from kvcalc.core.model import Dimensions, VisionTower
 from kvcalc.core.units import MOST_BYTES
 from kvcalc.preset.caches import KINDS, RECURRENT_FIELDS
@@ -289,6 +290,7 @@ def properties() -> Schema:
                 }
             ),
         ),
+        "images": told("The rule by which an image becomes tokens.", {"enum": [*IMAGE_RULES, None]}),
         "weights_bytes": told("Measured bytes of the checkpoint's tensors.", or_null(number(1, MOST_BYTES))),
         "dimensions": told(
             "Widths of the weights, from which their bytes on each GPU follow.",

@@ -7,6 +7,7 @@ Sizes without a formula in its sources were fitted on public start-ups of 0.7 to
 from collections.abc import Iterator
 from math import log2
 
+from kvcalc.core.images import range_of
 from kvcalc.core.model import Model
 from kvcalc.core.overheads import Estimate, Overhead, exactly, gain
 from kvcalc.core.units import format_bytes, many
@@ -130,7 +131,8 @@ def _encoder(question: Question, run: ProfileRun | None) -> list[Overhead]:
     if model.encoder_parameters is None or off:
         return []
     assert isinstance(question.version, Version)
-    least = run.batch.tokens * run.dims.hidden * run.width if run else 0
+    item = range_of(model)[1] if model.images else 0  # MultiModalBudget: the larger of a step and the largest item
+    least = max(run.batch.tokens, item) * run.dims.hidden * run.width if run else 0
     high = 5 * _GIB if question.version.profile.first else _GIB
     likely = max(_GIB // 5, least)
     rule = "outputs of the encoder for as many tokens as a step has, or for the largest image"

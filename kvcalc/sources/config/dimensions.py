@@ -12,7 +12,7 @@ from kvcalc.preset.fields import MOST_NUMBER
 from kvcalc.sources.config.language import Part, language_config
 from kvcalc.sources.config.lookup import Config
 from kvcalc.sources.config.numbers import WIDTH, Fields
-from kvcalc.sources.config.towers import encoder_parameters, vision_tower
+from kvcalc.sources.config.towers import encoder_parameters, image_rule, vision_tower
 
 __all__ = ["weight_facts"]
 
@@ -51,7 +51,7 @@ _OWN_RULES = ("longcat_flash", "zamba2", "zamba", "openelm", "deci", "nemotron-n
 
 
 def weight_facts(config: Mapping[str, object], layers: int) -> Fields:
-    """The keys `encoder_parameters`, `vision` and `dimensions` of a preset of so many layers, as the file has them."""
+    """What a preset of so many layers has of towers and widths, as far as the file tells it."""
     try:
         part, text = language_config(config, "")
         width = text.integer(*WIDTH)
@@ -62,6 +62,8 @@ def weight_facts(config: Mapping[str, object], layers: int) -> Fields:
         facts["encoder_parameters"] = encoder
     if (tower := vision_tower(part)) is not None:
         facts["vision"] = tower
+    if (rule := image_rule(part)) is not None:
+        facts["images"] = rule
     if width is not None:
         facts["dimensions"] = _dimensions(part, text, width, layers)
     return facts

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from kvcalc.sources.config.language import Part
 
-__all__ = ["encoder_parameters", "vision_tower"]
+__all__ = ["encoder_parameters", "image_rule", "vision_tower"]
 
 # Qwen2-VL's hidden_size is what its tower hands on.
 _TOWERS = ("vision_config", "audio_config", "vision_tower_cfg", "vision_tower_config")
@@ -34,6 +34,22 @@ def vision_tower(part: Part) -> dict[str, int] | None:
         return None
     named = {_ALIASES.get(key, key): value for key, value in tower.items()}
     return {key: value for key in _ALIASES.values() if type(value := named.get(key)) is int and 0 < value < 1 << 24}
+
+
+# By the model type of the whole file: the rule by which its processor counts an image (`core/images.py`).
+_IMAGES = {
+    "qwen2_vl": "qwen2_vl", "qwen2_5_vl": "qwen2_vl", "qwen3_vl": "qwen3_vl", "qwen3_vl_moe": "qwen3_vl",
+    "qwen3_5": "qwen3_vl", "qwen3_5_moe": "qwen3_vl", "gemma3": "gemma3", "gemma4": "gemma4", "internvl": "internvl",
+    "internvl_chat": "internvl", "mistral3": "pixtral",
+}  # fmt: skip
+
+
+def image_rule(part: Part) -> str | None:
+    """The key `images` of a preset, where the file has a tower for images; None for a rule that is not known here."""
+    if vision_tower(part) is None:
+        return None
+    types = (str(data.get("model_type")) for data in (*part.around, part.data))
+    return next((rule for each in types if (rule := _IMAGES.get(each))), None)
 
 
 def _towers(data: Mapping[str, object]) -> Iterator[Mapping[str, object]]:

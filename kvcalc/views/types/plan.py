@@ -43,6 +43,7 @@ class PlanRequest(TypedDict):
     rate: float | None  # requests a second
     shared_prefix: int  # tokens
     encoder_tokens: int | None
+    images: str | None  # N or N:WIDTHxHEIGHT, whose tokens come on top of the prompt
     gpus: list[str | None]  # to choose from: NAME, or NxNAME; null is memory without a name
     max_gpus: int
     vram_bytes: int | None  # of one GPU

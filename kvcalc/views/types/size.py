@@ -34,6 +34,8 @@ class SizeRequest(TypedDict):
     state_dtype: str | None
     kv_heads: int | Literal["all"] | None  # only where they were asked for in place of the model's
     encoder_tokens: int | None
+    images: str | None  # N or N:WIDTHxHEIGHT, of each sequence
+    image_tokens: int | None  # of one, which are among those of the context
     tp: int
     pp: int
     dp: int
