@@ -33,11 +33,7 @@ from kvcalc.api.arguments import (
     wrong,
 )
 from kvcalc.api.parts import form_of, prices_of, split_of, trace_of, workload_of
-from kvcalc.api.results import (
-    CheckResult,
-    PlanResult,
-    TradeoffResult,
-)
+from kvcalc.api.results import CheckResult, PlanResult, TradeoffResult
 from kvcalc.core.model import Model
 from kvcalc.errors import KvcalcError, escape
 from kvcalc.queries.source import load_model
