@@ -7,7 +7,8 @@ GPU (median / 90th percentile), how often the range holds the truth, its width (
 5 % too much is promised. Once with the weights as the log prints them, which tests the terms beside them, and once
 with the weights as kvcalc counts them. Then each start-up that is off by more than 5 %, with its terms, and what the
 fitted terms come to when they are fitted on half of the models and measured on the other. It exits 0 whatever it
-finds. Pools below --pool GIB (10) are left out of the tables. --page prints docs/accuracy.md.
+finds. Pools below --pool GIB (10) are left out of the tables. --page prints docs/accuracy.md, which has the caches of
+every engine, the clock and the simulation too.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "engines"))
 
 from startups import GIB, Answer, Summary, answers, summary
@@ -81,7 +83,14 @@ def page(least: float = 10) -> str:
     counted = [(answer, answer.counted) for answer in rows]
     logged = [(answer, answer.logged) for answer in rows if answer.logged is not None]
     kinds = {"weights as counted": counted, "weights as the log prints them": logged}
-    text = INTRODUCTION + HEAD.format("vLLM, stated flags") + "".join(row(n, summary(f)) for n, f in kinds.items())
+    from accuracy_page import caches, clock, simulation
+
+    text = (
+        caches()
+        + INTRODUCTION
+        + HEAD.format("vLLM, stated flags")
+        + "".join(row(n, summary(f)) for n, f in kinds.items())
+    )
     text += TABLES
     for name, of in GROUPS.items():
         groups = defaultdict(list)
@@ -91,7 +100,7 @@ def page(least: float = 10) -> str:
             text += f"\n{HEAD.format(name)}" + "".join(
                 row(value, summary(f)) for value, f in sorted(groups.items(), key=numbered)
             )
-    text += "\n## Off by more than 5 %\n\n| start-up | printed | predicted | error | reason |\n"
+    text += "\n### Off by more than 5 %\n\n| start-up | printed | predicted | error | reason |\n"
     text += "| --- | ---: | ---: | ---: | --- |\n"
     for answer, memory in counted:
         if abs(answer.error(memory)) > 0.05:
@@ -109,14 +118,15 @@ def page(least: float = 10) -> str:
             for half, (other, _) in zip(("second", "first"), split(logged), strict=True)
         )
     )
-    return text
+    return text + clock() + simulation()
 
 
-INTRODUCTION = """# How near the memory comes
+INTRODUCTION = """
+## Memory before a start
 
 What a GPU has for the cache, predicted from card, model and flags before anything is started, beside what public
-start-ups of vLLM printed. `python bench/accuracy.py` prints it with each term, `python bench/accuracy.py --page` this
-page; the facts are in `tests/facts/startups.json`, and pools below 10 GiB are left out, since there one GiB decides.
+start-ups of vLLM printed. `python bench/accuracy.py` prints it with each term; the facts are in
+`tests/facts/startups.json`, and pools below 10 GiB are left out, since there one GiB decides.
 Of the peers' rules, on other start-ups with the same weights, the best erred by 2.8 % in the median and 35 % at the
 90th percentile (llm-d's planner); GPU memory x utilization - weights by 9.0 % and 47 %.
 
@@ -124,12 +134,12 @@ Of the peers' rules, on other start-ups with the same weights, the best erred by
 TABLES = """
 The width is the range's high end over its low end; the last column counts promises of more than 5 % too much.
 
-## By card, tp, class, version and format
+### By card, tp, class, version and format
 
 Weights as kvcalc counts them.
 """
 HALVES = """
-## Fitted on one half, measured on the other
+### Fitted on one half, measured on the other
 
 Five terms have no formula in vLLM's sources, and their sizes are fitted: libraries, buffers between GPUs, the
 workspace of the fused all-reduce, encoders and graphs. Here a factor for each is fitted on half of the models and
