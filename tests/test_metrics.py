@@ -1,7 +1,10 @@
 """A server's metrics: two engines of vLLM by hand, SGLang's, two snapshots, and what is refused."""
 
 import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -93,3 +96,72 @@ def test_what_does_not_go_together(words: list[str], expected: str, capsys: pyte
     """Snapshots in the wrong order, an interval without a second one, a log with one."""
     assert run(["check", *words]) == 2
     assert expected in capsys.readouterr().err
+
+
+def test_tensorrt_llm_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
+    """2,000 blocks of 32 tokens, of which 500 are used by 10 sequences: 1,600 each, 30 more fit; 40 requests of 60,000 and
+    8,000 tokens; a quarter of 1,200 blocks was found.
+    """
+    found = document(capsys, str(METRICS / "trtllm.txt"))
+    assert (found["engine"], found["running"], found["waiting"], found["binding"]) == ("tensorrt-llm", 10, 3, "compute")
+    pool = found["pool"]
+    assert (pool["tokens"], pool["used_tokens"], pool["tokens_per_sequence"], pool["more_sequences"]) == (
+        64_000, 16_000, 1600, 30,
+    )  # fmt: skip
+    requests = found["requests"]
+    assert (requests["mean_input_tokens"], requests["mean_output_tokens"], requests["prefix_hit_rate"]) == (
+        1500, 200, 0.25,
+    )  # fmt: skip
+
+
+class _Server(BaseHTTPRequestHandler):
+    """Metrics of two moments, and addresses that lead nowhere."""
+
+    def do_GET(self) -> None:
+        if self.path == "/away":
+            self.send_response(302)
+            self.send_header("Location", "/metrics")
+            self.end_headers()
+            return
+        if self.path != "/metrics":
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(Path(BEFORE).read_bytes())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Server) as here:
+        thread = Thread(target=here.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{here.server_port}"
+        here.shutdown()
+        thread.join()
+
+
+def test_an_address_is_the_file_behind_it(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same answer, on the command line and in Python, but for the name."""
+    asked, read = document(capsys, f"{server}/metrics"), document(capsys, BEFORE)
+    assert asked | {"files": None} == read | {"files": None}
+    assert kvcalc.metrics(f"{server}/metrics").to_dict() == asked
+
+
+@pytest.mark.parametrize(("path", "said"), [("/other", "Not Found"), ("/away", "Found")])
+def test_addresses_without_metrics(path: str, said: str, server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line says why, and another address is not followed."""
+    assert run(["check", server + path]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith(f"kvcalc: error: {server}{path}: ")
+    assert said in lines[0]
+
+
+def test_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Server) as here:
+        port = here.server_port
+    assert run(["check", f"http://127.0.0.1:{port}/metrics"]) == 2
+    assert "refused" in capsys.readouterr().err

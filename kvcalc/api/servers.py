@@ -59,8 +59,8 @@ def metrics(
     engine: str | None = None,
     flags: Sequence[str] = (),
 ) -> MetricsResult:
-    """What the text of a server's /metrics says, or of two of them, `interval` seconds apart; the command line has it
-    under `check`. With a card and a model, the pool against the prediction. Raises KvcalcError.
+    """What the text of a server's /metrics says, a file or an address, or of two of them, `interval` seconds apart; the
+    command line has it under `check`. With a card and a model, the pool against the prediction. Raises KvcalcError.
     """
     from kvcalc.queries.check import CheckQuestion
     from kvcalc.queries.metrics import answer
@@ -84,8 +84,11 @@ def metrics(
 
 
 def _read(path: str) -> "Metrics":
-    from kvcalc.sources.metrics import read_metrics
+    from kvcalc.sources.addresses import fetched, is_address
+    from kvcalc.sources.metrics import MOST, read_metrics
 
+    if is_address(path):
+        return read_metrics(fetched(path, MOST), escape(path))
     try:
         with open(path, "rb") as stream:
             return read_metrics(stream, escape(path))

@@ -15,7 +15,8 @@ from kvcalc.cli.parameters import Words, option, verb
 from kvcalc.cli.shell import emit, source_of
 from kvcalc.cli.values import cache_of, gpu_of, size_of, split_of, workload_of
 from kvcalc.errors import ExitCode, KvcalcError, escape
-from kvcalc.sources.metrics import are_metrics
+from kvcalc.sources.addresses import fetched, is_address
+from kvcalc.sources.metrics import MOST, are_metrics
 from kvcalc.views.document import pick
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def check(
         str,
         typer.Argument(
             metavar="LOG",
-            help="A start-up log, also packed (.gz, .xz, .zst), or the text of a server's /metrics; - for a pipe.",
+            help="A start-up log, also packed (.gz, .xz, .zst), or a server's /metrics, a file or its address; - a pipe.",
             show_default=False,
         ),
     ],
@@ -147,6 +148,9 @@ def _opened(log: str) -> "Iterator[BufferedReader]":
             raise KvcalcError("<stdin>: expected a log, and there is no standard input")
         given = sys.stdin.buffer
         yield given if isinstance(given, BufferedReader) else BufferedReader(cast("RawIOBase", given))
+        return
+    if is_address(log):
+        yield BufferedReader(cast("RawIOBase", fetched(log, MOST)))
         return
     try:
         with open(log, "rb") as stream:

@@ -118,6 +118,7 @@ def _question(model: str, trace: str | None, words: SimulateWords) -> "SimulateQ
         pools=_pools(words),
         capacities=_capacities(words),
         targets=targets_of(words),
+        drawn=words.svg is not None or words.html is not None,
     )
 
 

@@ -94,27 +94,36 @@ class _Names(NamedTuple):
     preemptions: tuple[str, ...] = ()
     hits: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()
+    missed: tuple[str, ...] = ()  # in place of queries
     hit_rate: tuple[str, ...] = ()
     input: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
     requests: tuple[str, ...] = ()
 
 
-# vLLM vllm/v1/metrics/loggers.py, SGLang sglang/srt/metrics/collector.py, llama.cpp tools/server/README.md.
+# vLLM vllm/v1/metrics/loggers.py, SGLang sglang/srt/metrics/collector.py, TensorRT-LLM
+# tensorrt_llm/metrics/collector.py (served at /prometheus/metrics, not at /metrics), llama.cpp tools/server/README.md.
 _ENGINES = {
     "vllm": _Names(
         ("vllm:num_requests_running",), ("vllm:num_requests_waiting",),
         ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"), (),
         ("vllm:num_preemptions_total", "vllm:num_preemptions"),
         ("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"),
-        ("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"), (),
+        ("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"), (), (),
         ("vllm:request_prompt_tokens_sum",), ("vllm:request_generation_tokens_sum",),
         ("vllm:request_generation_tokens_count",),
     ),
     "sglang": _Names(
         ("sglang:num_running_reqs",), ("sglang:num_queue_reqs",), ("sglang:token_usage",), ("sglang:num_used_tokens",),
-        (), (), (), ("sglang:cache_hit_rate",), ("sglang:prompt_tokens_total",), ("sglang:generation_tokens_total",),
+        (), (), (), (),
+        ("sglang:cache_hit_rate",), ("sglang:prompt_tokens_total",), ("sglang:generation_tokens_total",),
         ("sglang:num_requests_total",),
+    ),
+    "tensorrt-llm": _Names(
+        ("trtllm_num_requests_running",), ("trtllm_num_requests_waiting",), ("trtllm_kv_cache_utilization",), (), (),
+        ("trtllm_kv_cache_reused_blocks_total",), (), ("trtllm_kv_cache_missed_blocks_total",),
+        ("trtllm_kv_cache_hit_rate",), ("trtllm_prompt_tokens_total",), ("trtllm_generation_tokens_total",),
+        ("trtllm_request_success_total",),
     ),
     "llama.cpp": _Names(
         ("llamacpp:requests_processing",), ("llamacpp:requests_deferred",), ("llamacpp:kv_cache_usage_ratio",),
@@ -141,7 +150,9 @@ def answer(
     running = _whole(now.total(*names.running))
     mean = None if not running or used is None else used / running
     requests = counted(*names.requests)
-    queries, hits = counted(*names.queries), counted(*names.hits)
+    hits = counted(*names.hits)
+    missed = counted(*names.missed)
+    queries = counted(*names.queries) if missed is None or hits is None else hits + missed
     preempted = _whole(counted(*names.preemptions))
     return MetricsAnswer(
         engine=name,
@@ -214,6 +225,13 @@ def _pool(engine: str, now: Metrics, names: _Names) -> tuple[int | None, int | N
         ]
         usage = now.mean(*names.usage)
         pool = sum(sizes) or None
+        return pool, None if pool is None or usage is None else round(pool * usage)
+    if engine == "tensorrt-llm":
+        blocks, each = now.total("trtllm_kv_cache_max_blocks"), now.mean("trtllm_kv_cache_tokens_per_block")
+        held, usage = now.total("trtllm_kv_cache_used_blocks"), now.mean(*names.usage)
+        pool = round(blocks * each) if blocks and each else None
+        if held is not None and each:
+            return pool, round(held * each)
         return pool, None if pool is None or usage is None else round(pool * usage)
     used, usage = now.total(*names.used), now.mean(*names.usage)
     pool = round(used / usage) if used and usage else None

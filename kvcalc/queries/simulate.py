@@ -24,6 +24,7 @@ from kvcalc.serving.day import Day, staffed
 from kvcalc.serving.fleet import Served, serve
 from kvcalc.serving.rules import Scheduler
 from kvcalc.serving.steps import StepClock
+from kvcalc.traffic.course import Course
 from kvcalc.traffic.occupancy import occupancy
 from kvcalc.traffic.reuse import Reuse, reuse
 from kvcalc.traffic.trace import Trace
@@ -87,6 +88,7 @@ def answer(
         warnings.append(f"{many(served.refused, 'request')} can never be held: longer than the pool of a replica")
     return found_so_far._replace(
         trace=trace,
+        course=_course(question, trace, 1 if day else replicas, scheduler, going.clock),
         day=day,
         served=served,
         size=going.size,
@@ -128,6 +130,17 @@ def _without_tiers(
     return lambda trace, replicas: serve(trace, replicas, question.router, going.scheduler, going.clock)
 
 
+def _course(
+    question: SimulateQuestion, trace: Trace, replicas: int, scheduler: Scheduler, clock: StepClock
+) -> Course | None:
+    """The same replay once more for a picture, so that nobody else waits for it."""
+    if not question.drawn or question.pools is not None:
+        return None
+    course = Course()
+    serve(trace, replicas, question.router, scheduler, clock, course)
+    return course
+
+
 def _refuse_deployment(question: SimulateQuestion) -> None:
     """What says how a replica runs is not passed over where none runs."""
     said: dict[str, object] = {
@@ -166,8 +179,12 @@ def _open(answer: SimulateAnswer, loop: OpenLoop) -> SimulateAnswer:
         outputs = trace.outputs
         trace = ordered(replace(trace, arrivals=arrivals_after(trace, lambda i: outputs[i] * loop.step)))
         answer = answer._replace(trace=trace)
+    course = Course() if question.drawn else None
+    if course is not None:
+        for arrival, prompt, generated in zip(trace.arrivals, trace.prompts, trace.outputs, strict=True):
+            course.add(arrival, generated * loop.step, prompt, prompt + generated)
     found = occupancy(trace, loop.step, loop.block, held, spans)
-    return answer._replace(open=found, peak_bytes=round(found.bytes.peak))
+    return answer._replace(open=found, course=course, peak_bytes=round(found.bytes.peak))
 
 
 def _request(question: SimulateQuestion, model: Model, tokens: int) -> Request:

@@ -17,6 +17,7 @@ from kvcalc.serving.fleet import Router, Served
 from kvcalc.serving.pools import Handover
 from kvcalc.serving.rules import Scheduler
 from kvcalc.traffic.arrivals import Arrivals
+from kvcalc.traffic.course import Course
 from kvcalc.traffic.occupancy import Occupancy
 from kvcalc.traffic.reuse import Reuse
 from kvcalc.traffic.trace import Trace
@@ -102,6 +103,7 @@ class SimulateQuestion(NamedTuple):
         pools: Prefill and decode on replicas of their own, in place of `replicas`.
         capacities: Sizes of a prefix cache for which its hit rate is asked: tokens, or memory as text.
         targets: Seconds that so many of 100 requests are promised.
+        drawn: What is held is wanted as it goes over time, for a picture.
     """
 
     source: Source
@@ -119,6 +121,7 @@ class SimulateQuestion(NamedTuple):
     pools: PoolSplit | None = None
     capacities: tuple[int | str, ...] = ()
     targets: Targets | None = None
+    drawn: bool = False
 
 
 class Attainment(NamedTuple):
@@ -153,6 +156,7 @@ class SimulateAnswer(NamedTuple):
         handover: What two pools did, where there are two; the pool of tokens is then that of decode.
         staging: Sequences of the mean length for which a decode replica has room beside those of a step.
         handed_bytes: The mean cache of a prompt, which goes from one pool to the other.
+        course: What is held and who waits over time, where it is drawn.
         day: Replicas over a day; what is served is then one replica at its highest rate.
         curve: Hit rates of a prefix cache at the capacities, and without end.
         sessions: Where requests are turns of sessions.
@@ -178,6 +182,7 @@ class SimulateAnswer(NamedTuple):
     handover: Handover | None = None
     staging: int = 0
     handed_bytes: int = 0
+    course: Course | None = None
     day: Day | None = None
     sessions: SessionFacts | None = None
     attainment: Attainment | None = None

@@ -10,6 +10,7 @@ from kvcalc.serving.replica import Replica
 from kvcalc.serving.rules import Scheduler
 from kvcalc.serving.sessions import converse
 from kvcalc.serving.steps import StepClock
+from kvcalc.traffic.course import Course
 from kvcalc.traffic.levels import Levels
 from kvcalc.traffic.trace import Trace
 
@@ -66,10 +67,11 @@ def serve(
     router: Router,
     rules: Scheduler,
     clock: StepClock,
+    course: Course | None = None,
 ) -> Served:
-    """Replay a trace on equal replicas."""
+    """Replay a trace on equal replicas; `course` is told what they hold as time goes on."""
     times = Times(trace.arrivals)
-    gauges = Gauges()
+    gauges = Gauges(course)
     fleet = [Replica(trace, rules, clock, times, gauges) for _ in range(replicas)]
     choose = router_of(trace, fleet, router)
     if trace.turns is not None:

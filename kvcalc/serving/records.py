@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Sequence
 
+from kvcalc.traffic.course import Course
 from kvcalc.traffic.levels import Gauge
 
 __all__ = ["Active", "Gauges", "Times"]
@@ -22,10 +23,10 @@ class Times:
 
 
 class Gauges:
-    """Tokens in the pool of a replica and sequences in its batch, over all replicas."""
+    """Tokens in the pool of a replica and sequences in its batch, over all replicas; as they go where that is asked."""
 
-    def __init__(self) -> None:
-        self.tokens, self.sequences = Gauge(), Gauge()
+    def __init__(self, course: Course | None = None) -> None:
+        self.tokens, self.sequences, self.course = Gauge(), Gauge(), course
 
 
 class Active:

@@ -235,6 +235,8 @@ class Replica:
         self._gauges.tokens.add(held, held + more, seconds)
         crowd = self._count + len(self._prefilling)
         self._gauges.sequences.add(crowd, crowd, seconds)
+        if self._gauges.course is not None:
+            self._gauges.course.add(self.now, seconds, held, held + more, len(self.waiting))
         if self._rules.limits.ahead:
             self._latest = self.now + seconds * (steps - 1) / steps
         self.now, self.busy, self.tokens = self.now + seconds, self.busy + seconds, self.tokens + more

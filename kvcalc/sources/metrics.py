@@ -6,10 +6,10 @@ from typing import BinaryIO, NamedTuple
 
 from kvcalc.errors import KvcalcError
 
-__all__ = ["Metrics", "Sample", "are_metrics", "read_metrics"]
+__all__ = ["MOST", "Metrics", "Sample", "are_metrics", "read_metrics"]
 
-_MOST = 1 << 24  # bytes; vLLM's has some 200 KB for eight engines
-_BEGINNINGS = (b"# HELP ", b"# TYPE ", b"vllm:", b"sglang:", b"llamacpp:")
+MOST = 1 << 24  # bytes; vLLM's has some 200 KB for eight engines
+_BEGINNINGS = (b"# HELP ", b"# TYPE ", b"vllm:", b"sglang:", b"trtllm_", b"llamacpp:")
 
 
 class Sample(NamedTuple):
@@ -53,9 +53,9 @@ def read_metrics(stream: BinaryIO, name: str) -> Metrics:
         raise KvcalcError(
             f"{name}: metrics need prometheus-client, which is not installed", "pip install prometheus-client"
         ) from None
-    data = stream.read(_MOST + 1)
-    if len(data) > _MOST:
-        raise KvcalcError(f"{name}: expected metrics of at most {_MOST >> 20} MiB")
+    data = stream.read(MOST + 1)
+    if len(data) > MOST:
+        raise KvcalcError(f"{name}: expected metrics of at most {MOST >> 20} MiB")
     found: dict[str, list[Sample]] = {}
     try:
         for family in text_string_to_metric_families(data.decode("utf-8")):

@@ -7,6 +7,7 @@ from kvcalc.errors import KvcalcError
 from kvcalc.perf.latency import Targets
 from kvcalc.queries.simulation import SimulateAnswer
 from kvcalc.serving.fleet import Served
+from kvcalc.traffic.course import Course
 from kvcalc.views.chart import Axis, Chart, Limit, Lines, Point, Series
 
 __all__ = ["request_rows", "simulate_charts"]
@@ -21,6 +22,8 @@ def simulate_charts(answer: SimulateAnswer, option: str) -> list[Chart]:
     charts: list[Chart] = []
     if answer.served is not None:
         charts.append(_times(answer, answer.served))
+    if answer.course is not None:
+        charts += _over_time(answer, answer.course)
     sized = [each for each in answer.curve if each.capacity]
     if answer.trace.prefixes is not None and sized:
         tokens = answer.trace.prefixes.tokens
@@ -36,6 +39,24 @@ def simulate_charts(answer: SimulateAnswer, option: str) -> list[Chart]:
     if not charts:
         raise KvcalcError(f"{option}: nothing here is a curve", "add --gpu NAME, or --capacity")
     return charts
+
+
+def _over_time(answer: SimulateAnswer, course: Course) -> list[Chart]:
+    """Tokens that are held, against the pool where there is one, and requests that wait."""
+    replicas, scheduler = 1 if answer.day is not None else max(1, answer.replicas), answer.scheduler
+    points = course.points(replicas)
+    about = f"{answer.model.name}, {many(len(answer.trace), 'request')}"
+    held = Series("held", tuple(Point(time, tokens) for time, tokens, _ in points))
+    time = Axis("time", "s")
+    if scheduler is None:
+        return [Lines("Tokens that are held", about, time, Axis("tokens"), (held,))]
+    pool = Limit("pool", scheduler.block * scheduler.blocks)
+    waiting = Series("waiting", tuple(Point(time, count) for time, _, count in points))
+    several = "" if replicas == 1 else f", mean of {replicas} replicas"
+    return [
+        Lines("Tokens in the pool of a replica", about + several, time, Axis("tokens"), (held,), (pool,)),
+        Lines("Requests that wait", about, time, Axis("requests"), (waiting,)),
+    ]
 
 
 def _times(answer: SimulateAnswer, served: Served) -> Lines:

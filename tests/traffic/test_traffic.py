@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kvcalc.perf.workload import Length
 from kvcalc.sources.traces.reader import read_trace
 from kvcalc.traffic.arrivals import Arrivals, synthetic
+from kvcalc.traffic.course import Course
 from kvcalc.traffic.levels import Gauge, percentiles
 from kvcalc.traffic.occupancy import occupancy
 from kvcalc.traffic.reuse import reuse
@@ -138,3 +139,19 @@ def test_a_gauge_is_the_same_stretches(parts: list[tuple[int, int, float]]) -> N
     assert found.mean == pytest.approx(sum((low + high) / 2 * part for low, high, part in stretches) / seconds)
     assert (found.peak, found.seconds) == (max(part[1] for part in stretches), pytest.approx(seconds))
     assert [found.p50, found.p95, found.p99] == pytest.approx(percentiles(stretches, [50, 95, 99]), rel=1e-6, abs=1e-6)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.001, 50), st.integers(0, 900), st.integers(0, 900), st.integers(0, 9)), min_size=1)
+)
+def test_a_course_holds_what_it_was_told(stretches: list[tuple[float, int, int, int]]) -> None:
+    """Whatever parts the time is in, means times seconds are the area of what was told, and so are those who wait."""
+    course, now, area, waited = Course(), 0.0, 0.0, 0.0
+    for seconds, low, high, waiting in stretches:
+        course.add(now, seconds, low, high, waiting)
+        now, area, waited = now + seconds, area + (low + high) / 2 * seconds, waited + waiting * seconds
+    points = course.points()
+    assert len(points) <= 256
+    wide = [min(course.seconds, now - i * course.seconds) for i in range(len(points))]
+    assert sum(each * tokens for each, (_, tokens, _) in zip(wide, points, strict=True)) == pytest.approx(area)
+    assert sum(each * count for each, (_, _, count) in zip(wide, points, strict=True)) == pytest.approx(waited)
