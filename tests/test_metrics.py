@@ -66,7 +66,7 @@ def test_the_prediction_is_that_of_size(capsys: pytest.CaptureFixture[str]) -> N
 
 
 REFUSED = {
-    "other metrics": (b"# HELP up Up.\n# TYPE up gauge\nup 1\n", "no metric of vllm, sglang, llama.cpp"),
+    "other metrics": (b"# HELP up Up.\n# TYPE up gauge\nup 1\n", "no metric of vllm, sglang, tensorrt-llm, llama.cpp"),
     "no metrics": (b"# HELP vllm:x\nvllm:x{ 1\n", "expected metrics in Prometheus' text format"),
     "no text": (b"# HELP vllm:x\n\xff\n", "expected metrics in Prometheus' text format"),
 }

@@ -75,7 +75,7 @@ def check(
         str,
         typer.Argument(
             metavar="LOG",
-            help="A start-up log, also packed (.gz, .xz, .zst), or a server's /metrics, a file or its address; - a pipe.",
+            help="A start-up log, packed or not, or a server's /metrics, as a file or its address; - for a pipe.",
             show_default=False,
         ),
     ],

@@ -29,17 +29,14 @@ def fetched(address: str, most: int) -> BytesIO:
     until, pieces, size = monotonic() + _SECONDS, [], 0
     try:
         with opener.open(Request(address, headers={"Accept": "text/plain"}), timeout=_SECONDS) as answer:  # noqa: S310 - both schemes are http
-            while size <= most and (piece := answer.read1(1 << 16)):
+            while size <= most and monotonic() < until and (piece := answer.read1(1 << 16)):
                 pieces.append(piece)
                 size += len(piece)
-                if monotonic() > until:
-                    raise TimeoutError
-    except TimeoutError:
-        raise _unanswered(address, f"no whole answer in {_SECONDS:g} s") from None
     except (OSError, HTTPException, ValueError) as error:
-        raise _unanswered(
-            address, escape(str(getattr(error, "reason", None) or error) or type(error).__name__)
-        ) from None
+        why = str(getattr(error, "reason", None) or error) or type(error).__name__
+        raise _unanswered(address, escape(why)) from None
+    if monotonic() >= until:
+        raise _unanswered(address, f"no whole answer in {_SECONDS:g} s")
     return BytesIO(b"".join(pieces)[: most + 1])
 
 

@@ -291,14 +291,17 @@ def test_rows_and_curves_are_the_requests(tmp_path: Path, capsys: pytest.Capture
         steps = int(row["output_tokens"]) - 1
         whole = float(row["ttft_seconds"]) + steps * float(row["tpot_seconds"] or 0)
         assert float(row["e2e_seconds"]) == pytest.approx(whole, abs=1e-6 * (steps + 2))
-    assert (tmp_path / "times.svg").read_text(encoding="utf-8").count("<svg") == 1
+    drawn = (tmp_path / "times.svg").read_text(encoding="utf-8")
+    assert drawn.count("<svg") == 1
+    assert all(
+        title in drawn for title in ("Times of requests", "Tokens in the pool of a replica", "Requests that wait")
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
         (["--step", "30ms", "--unlimited", "--csv-requests", "x.csv"], "--csv-requests: no request is served"),
-        (["--step", "30ms", "--unlimited", "--svg", "x.svg"], "--svg: nothing here is a curve"),
         (["--gpu", "h100", "--csv-requests", str(TRACE)], "is read, and would be written over"),
         (["--gpu", "h100", "--csv-requests", "x", "--svg", "x"], "both name the same file"),
     ],
