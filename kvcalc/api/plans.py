@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kvcalc.perf.latency import Targets
     from kvcalc.perf.workload import Length
 
-__all__ = ["check", "length_of", "plan", "seconds_of", "targets_of", "tradeoff"]
+__all__ = ["check", "length_of", "plan", "prices_of", "seconds_of", "targets_of", "tradeoff"]
 
 
 def plan(

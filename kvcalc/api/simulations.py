@@ -1,6 +1,7 @@
 """A trace on a deployment, from Python."""
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from kvcalc.api.arguments import (
@@ -21,7 +22,7 @@ from kvcalc.api.arguments import (
     workers_of,
 )
 from kvcalc.api.parts import form_of, memory_of, run_of, split_of
-from kvcalc.api.plans import length_of, seconds_of, targets_of
+from kvcalc.api.plans import length_of, prices_of, seconds_of, targets_of
 from kvcalc.api.results import Result
 from kvcalc.core.model import Model
 from kvcalc.core.units import parse_size, parse_tokens
@@ -111,7 +112,9 @@ def simulate(
     prefix_cache: bool = False,
     tier: str | list[str] | None = None,
     day: str | os.PathLike[str] | None = None,
+    bin: str | float | None = None,  # noqa: A002 - the option's name
     start_time: str | float | None = None,
+    prices: Mapping[str, float] | None = None,
     capacity: int | str | list[int | str] | None = None,
     ttft: str | float | None = None,
     tpot: str | float | None = None,
@@ -165,7 +168,7 @@ def simulate(
                     router=choice_of(router, "router", "round-robin", "least-loaded", "prefix"),
                     prefix_cache=switch_of(prefix_cache, "prefix_cache"),
                     tiers=() if tier is None else tiers_of(words_of(tier, "tier"), "tier"),
-                    day=_day(day, start_time),
+                    day=_day(day, bin, start_time, prices),
                     pools=pools_of(
                         optional(gpus_of, prefill, "prefill"),
                         optional(gpus_of, decode, "decode"),
@@ -226,14 +229,22 @@ def _arrivals(rate: float, burstiness: object) -> "Arrivals":
     return Arrivals(rate) if variation == 1 else Arrivals(rate, "gamma", variation)
 
 
-def _day(day: object, start_time: object) -> "DayPlan | None":
+def _day(day: object, part: object, start_time: object, prices: Mapping[str, float] | None) -> "DayPlan | None":
     from kvcalc.queries.day import DayPlan
 
-    if day is None:
-        if start_time is not None:
-            raise KvcalcError("start_time: has no effect without day")
+    if day is None and part is None:
+        for name, given in (("start_time", start_time), ("prices", prices)):
+            if given:
+                raise KvcalcError(f"{name}: has no effect without day or bin")
         return None
-    return DayPlan(path_of(day, "day"), optional(seconds_of, start_time, "start_time") or 0.0)
+    if day is not None and part is not None:
+        raise KvcalcError("bin: contradicts day, which has the rates")
+    return DayPlan(
+        optional(path_of, day, "day"),
+        optional(seconds_of, start_time, "start_time") or 0.0,
+        optional(seconds_of, part, "bin"),
+        prices_of(prices or {}),
+    )
 
 
 def _capacities(capacity: object) -> tuple[int | str, ...]:

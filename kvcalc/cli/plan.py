@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -11,7 +11,7 @@ from kvcalc.cli import options as o
 from kvcalc.cli.jobs import workers
 from kvcalc.cli.output import output_of
 from kvcalc.cli.parameters import verb
-from kvcalc.cli.plan_options import ChoiceWords, PlanWords, TargetWords
+from kvcalc.cli.plan_options import PlanWords, TargetWords
 from kvcalc.cli.rows import draw
 from kvcalc.cli.shell import check_targets, emit, source_of
 from kvcalc.cli.values import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kvcalc.views.report import Report
     from kvcalc.views.types.plan import PlanDocument
 
-__all__ = ["TargetWords", "app", "targets_of"]
+__all__ = ["TargetWords", "app", "prices_of", "targets_of"]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -137,7 +137,7 @@ def _question(model: str, words: PlanWords) -> "DeploymentQuestion":
         targets=targets_of(words),
         prefix_hit=_share(words.prefix_hit),
         every_count=_every_count(words.count),
-        prices=_prices(words),
+        prices=prices_of(words.price, words.gpu_file),
         sort=_sort(words.sort),
         machines=words.machines,
         top=count_of(words.top, "--top", 10 if words.trace is None else 3, _MOST_ROWS),
@@ -221,17 +221,17 @@ def _every_count(text: str | None) -> bool:
             raise KvcalcError(f"--count: expected machine or any, got {shown(text)}")
 
 
-def _prices(words: ChoiceWords) -> dict[str, float]:
+def prices_of(words: Sequence[str] | None, gpu_file: str | None) -> dict[str, float]:
     """What an hour of a card costs, by its full name."""
     from kvcalc.cards.names import card_called
 
     found = {}
-    for text in words.price or ():
+    for text in words or ():
         name, equals, number = text.partition("=")
         price = _decimal(number)
         if not equals or price is None:
             raise KvcalcError(f"--price: expected a card and what an hour of it costs, got {shown(text)}", "h100=2.49")
-        found[card_called(name, "--price", words.gpu_file)[1].name] = price
+        found[card_called(name, "--price", gpu_file)[1].name] = price
     return found
 
 

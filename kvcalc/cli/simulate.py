@@ -9,7 +9,7 @@ from kvcalc.cli import options as o
 from kvcalc.cli.jobs import workers
 from kvcalc.cli.output import output_of
 from kvcalc.cli.parameters import verb
-from kvcalc.cli.plan import targets_of
+from kvcalc.cli.plan import prices_of, targets_of
 from kvcalc.cli.rows import draw
 from kvcalc.cli.shell import check_targets, emit, save, source_of
 from kvcalc.cli.simulate_options import ROUTERS, RequestWords, SimulateWords
@@ -210,13 +210,21 @@ def _day(trace: str | None, words: SimulateWords) -> "DayPlan | None":
     from kvcalc.core.durations import parse_duration
     from kvcalc.queries.day import DayPlan
 
-    if words.day is None:
-        if words.start_time is not None:
-            raise KvcalcError("--start-time: has no effect without --day", "add --day FILE")
+    if words.day is None and words.bins is None:
+        for name, given in (("--start-time", words.start_time), ("--price", words.price)):
+            if given:
+                raise KvcalcError(f"{name}: has no effect without --day", "add --day FILE, or --bin 15m")
         return None
+    if words.day is not None and words.bins is not None:
+        raise KvcalcError("--bin: contradicts --day, which has the rates", "leave one of them out")
     if words.day == trace == "-":
         raise KvcalcError("--day: standard input holds one file, and - stands for it twice")
-    return DayPlan(words.day, 0.0 if words.start_time is None else parse_duration(words.start_time, "--start-time"))
+    return DayPlan(
+        words.day,
+        0.0 if words.start_time is None else parse_duration(words.start_time, "--start-time"),
+        None if words.bins is None else parse_duration(words.bins, "--bin"),
+        prices_of(words.price, words.gpu_file),
+    )
 
 
 def _replicas(text: str | None) -> int | Literal["auto"]:

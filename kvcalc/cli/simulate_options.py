@@ -65,6 +65,10 @@ class FleetWords(Words):
         help="Memory behind a replica's pool: cpu=200GiB@50GB/s; again for the next.")] = None  # fmt: skip
     day: Annotated[_Text, option("--day", metavar="FILE", panel=_FLEET,
         help="Replicas over a day: columns hour and rate; one replica's highest rate is found.")] = None  # fmt: skip
+    bins: Annotated[_Text, option("--bin", metavar="TIME", panel=_FLEET,
+        help="A day from the requests' own times in place of --day, in parts of so long: 15m.")] = None  # fmt: skip
+    price: Annotated[list[str] | None, option("--price", metavar="NAME=N", panel=_FLEET,
+        help="An hour of one GPU, for what a day costs: h100=2.49.")] = None  # fmt: skip
     start_time: Annotated[_Text, option("--start-time", metavar="TIME", panel=_FLEET,
         help="Until a replica that starts is ready, with --day. Default: 0s.")] = None  # fmt: skip
     capacity: Annotated[_Text, option("--capacity", metavar="TOKENS|SIZE,...", panel=_FLEET,

@@ -12,7 +12,7 @@ from kvcalc.core.units import many, parse_size
 from kvcalc.errors import KvcalcError
 from kvcalc.jobs import Begun, Fewest, Workers, in_order
 from kvcalc.perf.latency import Targets
-from kvcalc.queries.day import DayPlan, highest
+from kvcalc.queries.day import DayPlan, busiest, highest, parts_of
 from kvcalc.queries.options import Workload, request_for
 from kvcalc.queries.pools import check_pools, mean_handed, served_split, split_warnings, staging
 from kvcalc.queries.requests import Requests, requests_of
@@ -257,7 +257,12 @@ def _day(
         raise KvcalcError(f"{name}: contradicts --day, which finds the replicas of each hour", "leave it out")
     from kvcalc.sources.traces.day import read_day
 
-    parts = read_day(plan.path)
+    if plan.path is not None:
+        parts = read_day(plan.path)
+    else:
+        assert plan.part is not None
+        parts = parts_of(trace, plan.part)
+        trace = busiest(trace, parts)
 
     def met(asked: Trace, served: Served) -> bool:
         return not served.overloaded and not (

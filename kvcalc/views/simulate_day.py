@@ -22,7 +22,17 @@ def day_values(answer: SimulateAnswer) -> "DayValues | None":
         "gpu_hours": day.hours * _gpus(answer),
         "static_gpu_hours": day.fixed_hours * _gpus(answer),
         "start_seconds": day.start_seconds,
+        "cost": None if (price := _price(answer)) is None else day.hours * _gpus(answer) * price,
+        "static_cost": None if price is None else day.fixed_hours * _gpus(answer) * price,
     }
+
+
+def _price(answer: SimulateAnswer) -> float | None:
+    """An hour of one GPU, where somebody said."""
+    plan, gpu = answer.question.day, answer.question.memory.gpu
+    if plan is None or gpu is None:
+        return None
+    return plan.prices.get(gpu.card.name, gpu.card.price)
 
 
 def hour_values(answer: SimulateAnswer) -> "list[HourValues]":
@@ -50,6 +60,11 @@ def day_sections(answer: SimulateAnswer) -> list[Section]:
         ("GPU-hours, as many replicas as each part needs", f"{day.hours * gpus:,.1f}"),
         ("GPU-hours, the peak's replicas all day", f"{day.fixed_hours * gpus:,.1f}"),
     ]
+    if (price := _price(answer)) is not None:
+        whole += [
+            ("cost, as many replicas as each part needs", f"{day.hours * gpus * price:,.2f}"),
+            ("cost, the peak's replicas all day", f"{day.fixed_hours * gpus * price:,.2f}"),
+        ]
     parts: list[tuple[Cell, ...]] = [
         (f"{part.hour:g}", f"{part.rate:.3g}", Count(replicas)) for part, replicas in day.parts
     ]

@@ -151,6 +151,8 @@ class DayValues(TypedDict):
     gpu_hours: float
     static_gpu_hours: float
     start_seconds: float
+    cost: float | None  # of the GPU-hours, at the price that is given; null without one
+    static_cost: float | None
 
 
 class PoolValues(TypedDict):
