@@ -67,24 +67,24 @@ def test_faulty_days(tmp_path: Path, text: str, fault: str) -> None:
 
 
 def test_a_sine_needs_the_mean_of_what_its_parts_need() -> None:
-    """Between 2 and 10 requests a second over a day in parts of 15 minutes, and 3 a second for a replica: with instant
-    starts the replicas' hours are 24 times the mean of ceil(rate / 3) over the sine, here by a fine sum of its own.
+    """Between 2 and 10 requests a second over a tenth of a day in parts of 90 seconds, and 3 a second for a replica: with
+    instant starts its hours are 2.4 times the mean of ceil(rate / 3) over the sine, here by a fine sum of its own.
     """
 
     def rate(hour: float) -> float:
-        return 6 + 4 * sin(2 * pi * hour / 24)
+        return 6 + 4 * sin(2 * pi * hour / 2.4)
 
     times, due = [], 0.0
-    for second in range(86_400):
+    for second in range(8_640):
         due += rate(second / 3600)
         while due >= 1:
             times.append(float(second))
             due -= 1
     asked = trace(*((time, 1, 1) for time in times))
-    day = staffed(parts_of(asked, 900), 3.0)
-    fine = [ceil(rate(i / 1000) / 3) for i in range(24_000)]
+    day = staffed(parts_of(asked, 90), 3.0)
+    fine = [ceil(rate(i / 10_000) / 3) for i in range(24_000)]
     assert len(day.parts) == 96
-    assert day.hours == pytest.approx(24 * sum(fine) / len(fine), rel=0.01)
+    assert day.hours == pytest.approx(2.4 * sum(fine) / len(fine), rel=0.01)
     assert day.peak == 4
 
 
