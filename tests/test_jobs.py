@@ -25,6 +25,7 @@ QUESTIONS = {
     "auto": f"simulate llama3.1-8b {MORNING} --gpu l4 --gpus auto --ttft 2s --tpot 100ms --json",
     "curve": f"simulate llama3.1-8b {AGENTS} --capacity 20k,40k,80k --json",
     "what if": f"simulate llama3.1-8b {AGENTS} --gpu l4 --prefix-cache --tier cpu=64GiB@25GB/s --json",
+    "seeds": "simulate llama3.1-8b --gpu l4 --rate 1 --input 500 --output 90 --requests 90 --seeds 4 --replicas auto --ttft 1s --json",
     "grid": "sweep gemma3-27b --engine vllm,mlx,transformers -c 1k..60k:+3k -b 1..30 --vram 80GB --format csv",
     "refused": "sweep llama3-8b --context 1k --engine vllm --block-size 7",
 }
@@ -42,6 +43,38 @@ def test_two_processes_print_the_bytes_of_one(name: str) -> None:
     alone = outcome(argv)
     assert alone[1] or alone[0] == 2
     assert outcome([*argv, "--jobs", "2"]) == alone
+
+
+def test_each_seed_is_asked_as_it_would_be_alone() -> None:
+    """On the replicas that the first one needs."""
+    asked: dict[str, Any] = {"gpu": "l4", "rate": 1, "input": "500/900", "output": 90, "requests": 90, "ttft": "1s"}
+    found = kvcalc.simulate("llama3.1-8b", **asked, seeds=3, seed=4, replicas="auto").to_dict()
+    assert [row["seed"] for row in found["by_seed"]] == [4, 5, 6]
+    for row in found["by_seed"]:
+        alone = kvcalc.simulate(
+            "llama3.1-8b", **asked, seed=row["seed"], replicas=found["request"]["replicas"]
+        ).to_dict()
+        times = [alone[f"{name}_seconds"]["p95"] for name in ("ttft", "tpot", "e2e")]
+        assert times == [row[f"{name}_p95_seconds"] for name in ("ttft", "tpot", "e2e")]
+        assert (row["attained"], row["overloaded"]) == (alone["attainment"]["all"], alone["overloaded"])
+    assert kvcalc.simulate("llama3.1-8b", **asked).to_dict()["by_seed"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (f"{MORNING} --gpu l4 --seeds 2", "--seeds: requests of a file are no draws"),
+        ("--rate 1 --input 9 --output 9 --gpu l4 --seeds 0", "--seeds: expected 1 to 1,000"),
+        ("--rate 1 --input 9 --output 9 --seeds 2 --step 1s --unlimited", "--seeds: is not known with --step"),
+        (
+            "--rate 1 --input 9 --output 9 --gpu l4 --seeds 2 --prefill 1 --decode 1",
+            "--seeds: is not known with --prefill",
+        ),
+    ],
+)
+def test_seeds_that_mean_nothing_are_refused(words: str, line: str, refused: Callable[..., tuple[str, str]]) -> None:
+    """Each in one line."""
+    assert refused("simulate", "llama3.1-8b", *words.split())[0].startswith(line)
 
 
 @pytest.mark.parametrize("verb", ["simulate llama3.1-8b --rate 1 --input 9 --output 9 --gpu l4", "sweep llama3-8b"])

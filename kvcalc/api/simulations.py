@@ -84,6 +84,7 @@ def simulate(
     seed: int = 0,
     turns: int | str | None = None,
     think: str | float | None = None,
+    seeds: int = 1,
     burstiness: float = 1.0,
     rate_scale: float = 1.0,
     spread_ties: bool = False,
@@ -127,7 +128,7 @@ def simulate(
     """
     from kvcalc.perf.tiers import tiers_of
     from kvcalc.queries.pools import pools_of
-    from kvcalc.queries.simulate import answer
+    from kvcalc.queries.seeds import answer
     from kvcalc.queries.simulation import OpenLoop, SimulateQuestion
 
     with in_python():
@@ -147,6 +148,7 @@ def simulate(
                         output,
                         requests,
                         seed,
+                        seeds,
                         (turns, think),
                         burstiness,
                         rate_scale,
@@ -184,7 +186,7 @@ def simulate(
 
 def _traffic(
     trace: object, unit: object, rate: object, prompt: object, generated: object, requests: object, seed: object,
-    session: tuple[object, object], burstiness: object, rate_scale: object, spread_ties: object,
+    seeds: object, session: tuple[object, object], burstiness: object, rate_scale: object, spread_ties: object,
 ) -> "Traffic":  # fmt: skip
     from kvcalc.queries.simulation import MadeUp, Traffic
 
@@ -199,7 +201,15 @@ def _traffic(
             raise KvcalcError("input: requests are made up of rate, input and output together")
         numbered = 0 if seed == 0 and seed is not False else count_of(seed, "seed")
         lengths = length_of(prompt, "input"), length_of(generated, "output")
-        made = MadeUp(*lengths, count_of(requests, "requests"), numbered, *_turns(turns, think))
+        made = MadeUp(
+            *lengths,
+            count_of(requests, "requests"),
+            numbered,
+            *_turns(turns, think),
+            count_of(seeds, "seeds", 1000),
+        )
+    elif count_of(seeds, "seeds", 1000) > 1:
+        raise KvcalcError("seeds: requests of a file are no draws")
     return Traffic(
         optional(path_of, trace, "trace"),
         None if unit is None else choice_of(unit, "time_unit", "s", "ms", "us", "ns"),

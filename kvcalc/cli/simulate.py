@@ -49,7 +49,7 @@ def simulate(
     how = output_of(words, terminal=sys.stdout.isatty())
     files = {"--svg": words.svg, "--html": words.html, "--csv-requests": words.csv_requests}
     check_targets(files, [model, trace, words.gpu_file, words.day])
-    from kvcalc.queries.simulate import answer
+    from kvcalc.queries.seeds import answer
     from kvcalc.views.simulate import csv_rows, headline, simulate_document
 
     with workers(words) as several:
@@ -155,9 +155,12 @@ def _traffic(trace: str | None, words: SimulateWords) -> "Traffic":
             count_of(words.requests, "--requests", 1000, 10_000_000),
             0 if words.seed in (None, "0") else count_of(words.seed, "--seed", 0),
             *_turns(words),
+            count_of(words.seeds, "--seeds", 1, 1000),
         )
     elif trace is None and words.rate is not None:
         raise KvcalcError("--rate: needs the lengths of requests", "add --input and --output, or a TRACE")
+    if made is None and words.seeds is not None:
+        raise KvcalcError("--seeds: requests of a file are no draws", "leave it out")
     if made is not None and words.day is not None and words.rate is not None:
         raise KvcalcError("--rate: contradicts --day, which has the rates", "leave it out")
     scale = 1.0 if words.rate_scale is None else _positive(words.rate_scale, "--rate-scale")

@@ -37,6 +37,8 @@ class RequestWords(Words):
         help="Turns of a session, each after all that was said; --rate is then of sessions.")] = None  # fmt: skip
     think: Annotated[_Text, option("--think", metavar="TIME[/P95]", panel=_REQUESTS,
         help="From the end of an answer to the next turn, with --turns: 30s or 30s/2m.")] = None  # fmt: skip
+    seeds: Annotated[_Text, option("--seeds", metavar="N", panel=_REQUESTS,
+        help="So many draws, by --seed and those that follow: how far times rest on chance.")] = None  # fmt: skip
     burstiness: Annotated[_Text, option("--burstiness", metavar="CV", panel=_REQUESTS,
         help="Variation of the gaps between arrivals: 1 is random, 0 all alike, above 1 bursts.")] = None  # fmt: skip
     rate_scale: Annotated[_Text, option("--rate-scale", metavar="F", panel=_REQUESTS,

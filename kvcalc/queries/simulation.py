@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from kvcalc.queries.size import SizeAnswer
     from kvcalc.sources.traces.reader import Dropped
 
-__all__ = ["Attainment", "MadeUp", "OpenLoop", "PoolSplit", "SimulateAnswer", "SimulateQuestion", "Traffic"]
+__all__ = [
+    "Attainment",
+    "MadeUp",
+    "OpenLoop",
+    "PoolSplit",
+    "SeedFound",
+    "SimulateAnswer",
+    "SimulateQuestion",
+    "Traffic",
+]
 
 
 class MadeUp(NamedTuple):
@@ -39,6 +48,7 @@ class MadeUp(NamedTuple):
         seed: Which of them.
         turns: Requests of a session, each of which adds `input` to what was said before; None where each stands alone.
         think: Milliseconds from the end of an answer to the next turn, with `turns`.
+        seeds: How many draws of them, by this seed and those that follow.
     """
 
     input: Length
@@ -47,6 +57,7 @@ class MadeUp(NamedTuple):
     seed: int = 0
     turns: Length | None = None
     think: Length | None = None
+    seeds: int = 1
 
 
 class Traffic(NamedTuple):
@@ -139,6 +150,17 @@ class Attainment(NamedTuple):
         return tuple(name for name, share in shares.items() if share is not None and share * 100 < percentile)
 
 
+class SeedFound(NamedTuple):
+    """What requests of one seed met: seconds at the 95th percentile, and the share that met all targets."""
+
+    seed: int
+    overloaded: bool
+    ttft: float
+    tpot: float
+    e2e: float
+    met: float | None
+
+
 class SimulateAnswer(NamedTuple):
     """The answer.
 
@@ -165,6 +187,7 @@ class SimulateAnswer(NamedTuple):
         peak_bytes: The most that the pool of one replica holds, or the open loop.
         binding: What gives out first; None where all is carried.
         warnings: What the asker should know.
+        by_seed: What each seed met, where there are several; the rest is that of the first.
     """
 
     question: SimulateQuestion
@@ -189,6 +212,7 @@ class SimulateAnswer(NamedTuple):
     peak_bytes: int = 0
     binding: str | None = None
     warnings: tuple[str, ...] = ()
+    by_seed: tuple[SeedFound, ...] = ()
 
     @property
     def met(self) -> bool | None:

@@ -12,6 +12,7 @@ from kvcalc.version import __version__
 from kvcalc.views.model import model_values
 from kvcalc.views.simulate_day import day_values, hour_values
 from kvcalc.views.simulate_pools import pool_values, times
+from kvcalc.views.simulate_seeds import seed_values
 from kvcalc.views.simulate_tiers import tier_values
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def simulate_document(answer: SimulateAnswer) -> "SimulateDocument":
         "pools": pool_values(answer),
         "day": day_values(answer),
         "replicas_by_hour": hour_values(answer),
+        "by_seed": seed_values(answer),
     }
 
 

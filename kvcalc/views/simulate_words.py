@@ -11,6 +11,7 @@ from kvcalc.views.report import Bytes, Cell, Count, Report, Section
 from kvcalc.views.simulate import duration, hit_rate, rate, sequences, tokens
 from kvcalc.views.simulate_day import day_sections
 from kvcalc.views.simulate_pools import pool_sections
+from kvcalc.views.simulate_seeds import seed_sections
 from kvcalc.views.simulate_tiers import tier_sections
 from kvcalc.views.words import limited_by
 
@@ -26,7 +27,7 @@ def simulate_report(answer: SimulateAnswer) -> Report:
         sections.append(_held(answer, level))
     if answer.sessions is not None:
         sections.append(_sessions(answer.sessions))
-    sections += [*pool_sections(answer), *tier_sections(answer), *day_sections(answer)]
+    sections += [*pool_sections(answer), *tier_sections(answer), *day_sections(answer), *seed_sections(answer)]
     if answer.curve:
         sections.append(_curve(answer))
     return Report(

@@ -6,7 +6,8 @@ from kvcalc.views.types.model import Document, ModelFacts
 
 __all__ = [
     "AttainedShares", "CurvePoint", "DayValues", "DroppedRows", "HourValues", "LevelValues", "OccupancyValues",
-    "PoolValues", "PrefixCacheValues", "SessionValues", "SimulateDocument", "SimulateRequest", "SplitValues",
+    "PoolValues", "PrefixCacheValues", "SeedValues", "SessionValues", "SimulateDocument", "SimulateRequest",
+    "SplitValues",
     "TierValues", "TimeValues", "TraceFacts",
 ]  # fmt: skip
 
@@ -184,6 +185,17 @@ class AttainedShares(TypedDict):
     all: float
 
 
+class SeedValues(TypedDict):
+    """What requests of one seed met."""
+
+    seed: int
+    overloaded: bool
+    ttft_p95_seconds: float
+    tpot_p95_seconds: float
+    e2e_p95_seconds: float
+    attained: float | None  # the share that met all targets
+
+
 class SimulateDocument(Document):
     """The answer of `kvcalc simulate`. What only the closed loop has is null in the open one."""
 
@@ -213,3 +225,4 @@ class SimulateDocument(Document):
     pools: SplitValues | None  # null where each replica does both
     day: DayValues | None
     replicas_by_hour: list[HourValues]
+    by_seed: list[SeedValues]  # with --seeds; the rest is that of the first
