@@ -80,7 +80,7 @@ def serve(
         return summed(trace, fleet, times, gauges, clock, overloaded=overloaded)
     for index, arrival in enumerate(trace.arrivals):
         one = choose(index, arrival)
-        one.advance(arrival)
+        one.advance(arrival, coming=True)
         one.push(index)
     overloaded = left_over(trace, fleet)
     return summed(trace, fleet, times, gauges, clock, overloaded=overloaded)

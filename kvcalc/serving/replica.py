@@ -46,7 +46,7 @@ class Replica:
         self.tiers = Tiers(rules.tiers)
         self._loading = 0.0  # seconds that the next step waits for blocks of tiers
         self._short = False  # a request was taken off, so that this step admits none
-        self._latest = _NEVER  # arrival that is in the next step, where one is scheduled already
+        self._more, self._latest = 0, _NEVER  # arrival that is in the next step, where one is scheduled already
 
     @property
     def load(self) -> int:
@@ -66,8 +66,9 @@ class Replica:
             self.now = max(self.now, self._times.arrived[index])
         self.waiting.append((index, 0))
 
-    def advance(self, until: float = _NEVER) -> None:
-        """Work until the clock has passed a time, or nothing is left to do."""
+    def advance(self, until: float = _NEVER, *, coming: bool = False) -> None:
+        """Work until the clock has passed a time, at which somebody is `coming` for sure, or nothing is left to do."""
+        self._more = int(coming and self._rules.limits.ahead)  # the step in which who comes cannot be yet
         while self.now < until and self.load:
             self.turn(until)
 
@@ -94,9 +95,11 @@ class Replica:
     def _admit(self) -> None:
         """Requests from the head of the queue, as long as slots, blocks and tokens of this step last."""
         rules, pool = self._rules, self.pool
+        latest = self._latest if self._count or self._prefilling else _NEVER
+        if not self.waiting or self._times.arrived[self.waiting[0][0]] > latest:
+            return
         budget = rules.limits.tokens - self._count - sum(one.prompt - done for one, done, _ in self._prefilling)
         free = rules.blocks - (0 if rules.limits.whole else self._phases[(self._step + 1) % rules.block])
-        latest = self._latest if self._count or self._prefilling else _NEVER
         while self.waiting and budget > 0 and self._count + len(self._prefilling) < rules.limits.sequences:
             index, generated = self.waiting[0]
             if self._times.arrived[index] > latest:
@@ -192,7 +195,7 @@ class Replica:
         step = self._clock.passing(self._count) + self._attending
         steps = self._ends[0][0] - self._step
         if (stop := self._stop(until)) < _NEVER:
-            steps = min(steps, max(1, ceil((stop - self.now) / step)))
+            steps = min(steps, max(1, ceil((stop - self.now) / step) + (self._more if stop == until else 0)))
         steps = self._room_for(steps)
         self._pass(steps, steps * step, 0)
         self._finish()
