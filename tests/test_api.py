@@ -74,6 +74,18 @@ PAIRS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
          "--requests", "60", "--seed", "3", "--burstiness", "2", "--replicas", "2", "--router", "least-loaded",
          "--max-num-seqs", "16", "--ttft", "2s", "--tpot", "80ms"),
     ),
+    "sessions": (
+        lambda: kvcalc.simulate(
+            "llama3.1-8b", gpu="l4", rate=0.1, input="300/900", output=80, turns="4/9", think=12.5, requests=60,
+            prefix_cache=True,
+        ),
+        ("simulate", "llama3.1-8b", "--gpu", "l4", "--rate", "0.1", "--input", "300/900", "--output", "80",
+         "--turns", "4/9", "--think", "12.5s", "--requests", "60", "--prefix-cache"),
+    ),
+    "day": (
+        lambda: kvcalc.simulate("llama3.1-8b", TRACES / "morning.csv", gpu="l4", bin="1m", prices={"l4": 0.8}),
+        ("simulate", "llama3.1-8b", str(TRACES / "morning.csv"), "--gpu", "l4", "--bin", "1m", "--price", "l4=0.8"),
+    ),
     "open": (
         lambda: kvcalc.simulate("gemma3-27b", TRACES / "morning.csv", step="30ms", block_size=16),
         ("simulate", "gemma3-27b", str(TRACES / "morning.csv"), "--step", "30ms", "--unlimited", "--block-size", "16"),

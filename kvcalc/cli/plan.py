@@ -1,8 +1,7 @@
 """The verb `plan`: which GPUs, how many, split how, with which cache."""
 
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,6 +11,7 @@ from kvcalc.cli.jobs import workers
 from kvcalc.cli.output import output_of
 from kvcalc.cli.parameters import verb
 from kvcalc.cli.plan_options import PlanWords, TargetWords
+from kvcalc.cli.progress import ticker
 from kvcalc.cli.rows import draw
 from kvcalc.cli.shell import check_targets, emit, source_of
 from kvcalc.cli.values import (
@@ -43,7 +43,6 @@ __all__ = ["TargetWords", "app", "prices_of", "targets_of"]
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _MOST_ROWS = 10**6
-_QUIET_SECONDS, _TICK_SECONDS = 3, 0.1
 
 
 @verb(
@@ -88,10 +87,10 @@ def _answer(question: "DeploymentQuestion", several: "Workers | None") -> "PlanA
     if question.trace is not None:
         from kvcalc.queries.plan_trace import answer as replayed
 
-        return replayed(question, _ticker(), several)
+        return replayed(question, ticker("searches"), several)
     from kvcalc.queries.plan import answer
 
-    return answer(question, _ticker())
+    return answer(question, ticker("searches"))
 
 
 def _question(model: str, words: PlanWords) -> "DeploymentQuestion":
@@ -233,23 +232,3 @@ def prices_of(words: Sequence[str] | None, gpu_file: str | None) -> dict[str, fl
             raise KvcalcError(f"--price: expected a card and what an hour of it costs, got {shown(text)}", "h100=2.49")
         found[card_called(name, "--price", gpu_file)[1].name] = price
     return found
-
-
-def _ticker() -> Callable[[int, int], None] | None:
-    """Progress of a long search, where somebody watches."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return None
-    began = shown_at = time.monotonic()
-
-    def tick(done: int, steps: int) -> None:
-        nonlocal shown_at
-        now = time.monotonic()
-        ended = done == steps
-        if ended and shown_at == began:
-            return
-        if ended or (now - began >= _QUIET_SECONDS and now - shown_at >= _TICK_SECONDS):
-            shown_at = now
-            sys.stderr.write("\r\x1b[K" + ("" if ended else f"kvcalc: {done:,} of {steps:,} searches"))
-            sys.stderr.flush()
-
-    return tick

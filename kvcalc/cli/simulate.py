@@ -10,6 +10,7 @@ from kvcalc.cli.jobs import workers
 from kvcalc.cli.output import output_of
 from kvcalc.cli.parameters import verb
 from kvcalc.cli.plan import prices_of, targets_of
+from kvcalc.cli.progress import ticker
 from kvcalc.cli.rows import draw
 from kvcalc.cli.shell import check_targets, emit, save, source_of
 from kvcalc.cli.simulate_options import ROUTERS, RequestWords, SimulateWords
@@ -53,7 +54,7 @@ def simulate(
     from kvcalc.views.simulate import csv_rows, headline, simulate_document
 
     with workers(words) as several:
-        found = answer(_question(model, trace, words), several)
+        found = answer(_question(model, trace, words), several, watch=ticker("requests"))
 
     def document() -> "SimulateDocument":
         return simulate_document(found)

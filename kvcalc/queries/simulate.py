@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import ceil, isnan
+from math import ceil
 from typing import TYPE_CHECKING
 
 from kvcalc.core.model import Attention, Model
@@ -11,17 +11,17 @@ from kvcalc.core.sizing import measure
 from kvcalc.core.units import many, parse_size
 from kvcalc.errors import KvcalcError
 from kvcalc.jobs import Begun, Fewest, Workers, in_order
-from kvcalc.perf.latency import Targets
+from kvcalc.queries.attainment import attained, binding_of
 from kvcalc.queries.day import DayPlan, busiest, highest, parts_of
 from kvcalc.queries.options import Workload, request_for
 from kvcalc.queries.pools import check_pools, mean_handed, served_split, split_warnings, staging
 from kvcalc.queries.requests import Requests, requests_of
 from kvcalc.queries.sessions import evicted, session_facts
-from kvcalc.queries.simulation import Attainment, OpenLoop, SimulateAnswer, SimulateQuestion
+from kvcalc.queries.simulation import OpenLoop, SimulateAnswer, SimulateQuestion
 from kvcalc.queries.source import load_model
 from kvcalc.queries.tiers import found_in, levels_of, worth
 from kvcalc.serving.day import Day, staffed
-from kvcalc.serving.fleet import Served, serve
+from kvcalc.serving.fleet import Served, Watch, serve
 from kvcalc.serving.rules import Scheduler
 from kvcalc.serving.steps import StepClock
 from kvcalc.traffic.course import Course
@@ -45,10 +45,12 @@ def answer(
     requests: Requests | None = None,
     most: int = _MOST_REPLICAS,
     longest_wait: float | None = None,
+    watch: Watch | None = None,
 ) -> SimulateAnswer:
     """Replay the requests; `workers` do what is independent. `requests` are those of the question where they are known
     already, `most` the replicas that are tried, and `longest_wait` the seconds that 19 of 20 requests may wait where
-    the fewest replicas are asked for without a target. Raises KvcalcError.
+    the fewest replicas are asked for without a target. `watch` is told how many requests have come. Raises
+    KvcalcError.
     """
     model = load_model(question.source)
     found = requests_of(question.traffic) if requests is None else requests
@@ -76,7 +78,9 @@ def answer(
         served, handover = served_split(question, question.pools, trace, going)
         warnings += split_warnings(handover, staging(trace, going))
     elif question.day is None:
-        replicas, served = _served(question, trace, going._replace(scheduler=scheduler), workers, most, longest_wait)
+        replicas, served = _served(
+            question, trace, going._replace(scheduler=scheduler), workers, most, longest_wait, watch
+        )
     else:
         day, trace, served = _day(question, question.day, trace, scheduler, going.clock)
         replicas = day.peak
@@ -98,10 +102,10 @@ def answer(
         staging=staging(trace, going) if handover else 0,
         handed_bytes=mean_handed(trace, going) if handover else 0,
         tiers=found_in(question.tiers, levels, trace, served),
-        attainment=None if question.targets is None else _attained(question.targets, trace, served, going.clock),
+        attainment=None if question.targets is None else attained(question.targets, trace, served, going.clock),
         peak_bytes=round(served.tokens.peak * going.bytes_per_token),
         sessions=facts,
-        binding=_binding(served, going.scheduler),
+        binding=binding_of(served, going.scheduler),
         warnings=tuple(warnings),
     )
 
@@ -225,13 +229,15 @@ def _served(
     workers: Workers | None,
     most: int,
     longest_wait: float | None,
+    watch: Watch | None,
 ) -> tuple[int, Served]:
     """The replay, on so many replicas, or on the fewest that meet the targets."""
     router, scheduler, clock = question.router, going.scheduler, going.clock
     if router == "prefix" and trace.prefixes is None:
         raise KvcalcError("--router: prefix needs requests with prefixes", "a trace with hash_ids has them")
+    watched = () if watch is None or workers is not None else (None, watch)  # who watches is no other process
     if question.replicas != "auto":
-        return question.replicas, serve(trace, question.replicas, router, scheduler, clock)
+        return question.replicas, serve(trace, question.replicas, router, scheduler, clock, *watched)
     targets = question.targets
     if targets is None and longest_wait is None:
         raise KvcalcError("--replicas: auto needs a target", "add --ttft, --tpot or --e2e")
@@ -239,10 +245,10 @@ def _served(
     def met(served: Served) -> bool:
         if served.overloaded or (longest_wait is not None and served.queue.p95 > longest_wait):
             return False
-        return targets is None or not _attained(targets, trace, served, clock).missed(targets.percentile)
+        return targets is None or not attained(targets, trace, served, clock).missed(targets.percentile)
 
     fewest = Fewest(workers, most)
-    best = fewest.search(serve, lambda count: (trace, count, router, scheduler, clock), met)
+    best = fewest.search(serve, lambda count: (trace, count, router, scheduler, clock, *watched), met)
     if best is None:
         raise KvcalcError(f"--replicas: no {most:,} replicas meet the targets", "a faster card, or slower targets")
     return best
@@ -266,46 +272,8 @@ def _day(
 
     def met(asked: Trace, served: Served) -> bool:
         return not served.overloaded and not (
-            question.targets and _attained(question.targets, asked, served, clock).missed(question.targets.percentile)
+            question.targets and attained(question.targets, asked, served, clock).missed(question.targets.percentile)
         )
 
     found = highest(trace, lambda asked: serve(asked, 1, "round-robin", scheduler, clock), met)
     return staffed(parts, found.rate, plan.start_seconds), found.trace, found.served
-
-
-def _attained(targets: Targets, trace: Trace, served: Served, clock: StepClock) -> Attainment:
-    """The share of all requests that meet each target. One that is never done meets none."""
-    good = dict.fromkeys(("ttft", "tpot", "e2e", "all"), 0)
-    times, front = served.times, clock.front_end
-    for i, arrival in enumerate(times.arrived):
-        if isnan(times.done[i]):
-            continue
-        tokens = trace.outputs[i] - 1
-        met = {
-            "ttft": targets.ttft is None or times.first[i] - arrival + front <= targets.ttft,
-            "tpot": targets.tpot is None or not tokens or (times.done[i] - times.first[i]) / tokens <= targets.tpot,
-            "e2e": targets.e2e is None or times.done[i] - arrival + front <= targets.e2e,
-        }
-        for name, each in met.items():
-            good[name] += each
-        good["all"] += all(met.values())
-    count = len(trace)
-    return Attainment(
-        None if targets.ttft is None else good["ttft"] / count,
-        None if targets.tpot is None else good["tpot"] / count,
-        None if targets.e2e is None else good["e2e"] / count,
-        good["all"] / count,
-        good["all"] / served.seconds if served.seconds else 0.0,
-    )
-
-
-_FULL = 0.97  # of a pool or of the slots for a twentieth of the time
-
-
-def _binding(served: Served, scheduler: Scheduler) -> str | None:
-    """What keeps requests waiting: the pool, the slots of a step, or the time; None where few wait."""
-    if not served.overloaded and served.queue.p95 < 1 and not served.preemptions:
-        return None
-    if served.preemptions or served.tokens.p95 >= _FULL * scheduler.block * scheduler.blocks:
-        return "kv"
-    return "engine" if served.sequences.p95 >= _FULL * scheduler.limits.sequences else "compute"

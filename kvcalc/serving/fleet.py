@@ -14,10 +14,12 @@ from kvcalc.traffic.course import Course
 from kvcalc.traffic.levels import Levels
 from kvcalc.traffic.trace import Trace
 
-__all__ = ["Router", "Served", "Spread", "left_over", "router_of", "serve", "spread", "summed"]
+__all__ = ["Router", "Served", "Spread", "Watch", "left_over", "router_of", "serve", "spread", "summed"]
 
+Watch: TypeAlias = Callable[[int, int], None]  # is told how many of how many requests have come
 Router: TypeAlias = Literal["round-robin", "least-loaded", "prefix"]
 
+_OFTEN = 1024  # requests between two looks at a watch
 _QUANTILES = (50.0, 90.0, 95.0, 99.0)
 # Requests that still wait when the last one arrives: at a rate that is carried a few, else as many as came too much.
 _LEFT_OVER, _LEAST_LEFT = 0.02, 10
@@ -68,8 +70,9 @@ def serve(
     rules: Scheduler,
     clock: StepClock,
     course: Course | None = None,
+    watch: Watch | None = None,
 ) -> Served:
-    """Replay a trace on equal replicas; `course` is told what they hold as time goes on."""
+    """Replay a trace on equal replicas; `course` is told what they hold as time goes on, `watch` how far it is."""
     times = Times(trace.arrivals)
     gauges = Gauges(course)
     fleet = [Replica(trace, rules, clock, times, gauges) for _ in range(replicas)]
@@ -82,6 +85,10 @@ def serve(
         one = choose(index, arrival)
         one.advance(arrival, coming=True)
         one.push(index)
+        if watch is not None and not index % _OFTEN:
+            watch(index, len(trace))
+    if watch is not None:
+        watch(len(trace), len(trace))
     overloaded = left_over(trace, fleet)
     return summed(trace, fleet, times, gauges, clock, overloaded=overloaded)
 

@@ -482,8 +482,8 @@ def test_tp_stays_within_a_machine(cli: Run) -> None:
 
 def test_progress_is_seen_on_a_terminal_and_gone_after(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A long search tells on standard error how far it is, and takes the line away in the end."""
-    monkeypatch.setattr("kvcalc.cli.plan._QUIET_SECONDS", 0)
-    monkeypatch.setattr("kvcalc.cli.plan._TICK_SECONDS", 0)
+    monkeypatch.setattr("kvcalc.cli.progress._QUIET_SECONDS", 0)
+    monkeypatch.setattr("kvcalc.cli.progress._TICK_SECONDS", 0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     done = cli("plan", "llama3-8b", "--gpu", "h100,l40s", "-q")
     assert "kvcalc: 1 of 10 searches" in done.err

@@ -298,6 +298,23 @@ def test_rows_and_curves_are_the_requests(tmp_path: Path, capsys: pytest.Capture
     )
 
 
+def test_progress_is_seen_on_a_terminal_and_gone_after(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long replay tells on standard error how many requests have come, and takes the line away in the end."""
+    monkeypatch.setattr("kvcalc.cli.progress._QUIET_SECONDS", 0)
+    monkeypatch.setattr("kvcalc.cli.progress._TICK_SECONDS", 0)
+    words = ["simulate", "llama3.1-8b", "--gpu", "h100", "--rate", "9", "--input", "90", "--output", "9", "--requests"]
+    assert run([*words, "3000", "-q"]) == 0
+    silent = capsys.readouterr()
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert run([*words, "3000", "-q"]) == 0
+    shown = capsys.readouterr()
+    assert "kvcalc: 2,048 of 3,000 requests\r\x1b[K" in shown.err
+    assert shown.out == silent.out
+    assert "requests" not in silent.err
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
