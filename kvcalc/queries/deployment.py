@@ -68,7 +68,13 @@ def deployment_of(question: SimulateQuestion, model: Model, trace: Trace) -> Dep
     terms = cache_reads(sized.size.request, layout)
     steps = StepClock(clock, partial(_read, terms, layout.pp), partial(_attention, clock.demand.flops))
     pool = fit.memory.free * layout.gpus / fit.capacity_tokens
-    return Deployment(scheduler, steps, sized, pool, (*sized.warnings, *clock.doubt.causes))
+    warnings = (*sized.warnings, *clock.doubt.causes)
+    if limits.by_piece and max(trace.prompts) > limits.tokens:
+        warnings += (
+            f"{engine.name} {asked.version.name} admits a prompt when its first {limits.tokens:,} tokens fit: where the pool is "
+            "short it takes more requests off than this replay, for which all of a prompt must",
+        )
+    return Deployment(scheduler, steps, sized, pool, warnings)
 
 
 def _read(terms: Sequence[Term], pp: int, tokens: float) -> float:

@@ -339,3 +339,15 @@ def test_the_fewest_gpus_are_the_fewest_replicas(capsys: pytest.CaptureFixture[s
         found.append(int(capsys.readouterr().out))
     assert found[0] == found[1] > 1
     assert run([*words, "--replicas", str(found[0] - 1)]) == 1
+
+
+@pytest.mark.parametrize(("version", "said"), [("0.18.0", True), ("0.19.1", False), ("0.33", False)])
+def test_older_versions_admit_by_the_first_piece(version: str, said: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """vLLM's pull request 37307 made the whole prompt count, by default in 0.19.0; before that the answer says so, where a
+    prompt has several pieces.
+    """
+    words = ["simulate", "llama3.1-8b", "--gpu", "l4", "--engine", f"vllm@{version}", "--rate", "0.01", "--output", "5"]
+    run([*words, "--requests", "5", "--input", "6000", "-q"])
+    assert ("admits a prompt when its first 2,048 tokens fit" in capsys.readouterr().err) == said
+    run([*words, "--requests", "5", "--input", "60", "-q"])
+    assert "admits a prompt" not in capsys.readouterr().err

@@ -41,7 +41,15 @@ def scheduler(question: Question, memory: int) -> Limits:
     """
     batch, settings = batch_of(question, memory), question.settings
     ahead = settings.get("async_scheduling", runs_ahead(question.version.name)) is True
-    return Limits(batch.sequences, batch.tokens, settings.get("enable_chunked_prefill") is not False, ahead=ahead)
+    chunked = settings.get("enable_chunked_prefill") is not False
+    return Limits(
+        batch.sequences, batch.tokens, chunked, ahead=ahead, by_piece=chunked and _by_piece(question.version.name)
+    )
+
+
+def _by_piece(version: str) -> bool:
+    """Before `scheduler_reserve_full_isl` (pull request 37307; on by default in 0.19.0) the first piece had to fit."""
+    return tuple(int(each) for each in version.split(".")[:2]) < (0, 19)
 
 
 def batched_tokens(question: Question) -> int:
