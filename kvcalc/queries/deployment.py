@@ -70,10 +70,8 @@ def deployment_of(question: SimulateQuestion, model: Model, trace: Trace) -> Dep
     pool = fit.memory.free * layout.gpus / fit.capacity_tokens
     warnings = (*sized.warnings, *clock.doubt.causes)
     if limits.by_piece and max(trace.prompts) > limits.tokens:
-        warnings += (
-            f"{engine.name} {asked.version.name} admits a prompt when its first {limits.tokens:,} tokens fit: where the pool is "
-            "short it takes more requests off than this replay, for which all of a prompt must",
-        )
+        said = f"{engine.name} {asked.version.name} admits a prompt when its first {limits.tokens:,} tokens fit"
+        warnings += (f"{said}: where the pool is short it takes off more than this replay, for which all must fit",)
     return Deployment(scheduler, steps, sized, pool, warnings)
 
 

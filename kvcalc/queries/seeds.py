@@ -4,19 +4,22 @@ from kvcalc.errors import KvcalcError
 from kvcalc.jobs import Workers, in_order
 from kvcalc.queries import simulate
 from kvcalc.queries.simulation import SeedFound, SimulateAnswer, SimulateQuestion
+from kvcalc.serving.fleet import Watch
 
 __all__ = ["answer"]
 
 
-def answer(question: SimulateQuestion, workers: Workers | None = None) -> SimulateAnswer:
-    """Replay the requests, and those of the seeds that follow on theirs, on as many replicas. Raises KvcalcError."""
+def answer(question: SimulateQuestion, workers: Workers | None = None, watch: Watch | None = None) -> SimulateAnswer:
+    """Replay the requests, and those of the seeds that follow on theirs, on as many replicas; `watch` is told how many
+    have come. Raises KvcalcError.
+    """
     made = question.traffic.made_up
     if made is None or made.seeds == 1:
-        return simulate.answer(question, workers)
+        return simulate.answer(question, workers, watch=watch)
     for name, given in (("day", question.day), ("prefill", question.pools), ("step", question.open)):
         if given is not None:
             raise KvcalcError(f"--seeds: is not known with --{name}", "--seed N, one after the other")
-    found = simulate.answer(question, workers)
+    found = simulate.answer(question, workers, watch=watch)
     known = question._replace(source=question.source._replace(model=found.model), replicas=found.replicas)
     others = (
         known._replace(traffic=question.traffic._replace(made_up=made._replace(seed=made.seed + i, seeds=1)))

@@ -16,7 +16,7 @@ class Limits(NamedTuple):
         chunked: A prompt may be computed in pieces, beside the sequences that decode.
         whole: A request is admitted only when its whole length fits, so that none is ever taken off.
         ahead: A step is scheduled while the one before it runs, so that who comes meanwhile waits for both.
-        by_piece: A request is admitted when the first piece of its prompt fits, which is not replayed: here all of it must.
+        by_piece: A request is admitted when the first piece of its prompt fits; not replayed, all of it must fit here.
     """
 
     sequences: int

@@ -42,9 +42,8 @@ def scheduler(question: Question, memory: int) -> Limits:
     batch, settings = batch_of(question, memory), question.settings
     ahead = settings.get("async_scheduling", runs_ahead(question.version.name)) is True
     chunked = settings.get("enable_chunked_prefill") is not False
-    return Limits(
-        batch.sequences, batch.tokens, chunked, ahead=ahead, by_piece=chunked and _by_piece(question.version.name)
-    )
+    by_piece = chunked and _by_piece(question.version.name)
+    return Limits(batch.sequences, batch.tokens, chunked, ahead=ahead, by_piece=by_piece)
 
 
 def _by_piece(version: str) -> bool:
