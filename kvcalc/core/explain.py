@@ -270,6 +270,10 @@ def _room(fit: Fit, sized: Size) -> list[Term]:
         sum_ = f"ceil({room.whole_weights:,} B / (tp {layout.tp} x pp {layout.pp}))"
         if room.weights != ceil_div(room.whole_weights or 0, layout.tp * layout.pp):
             sum_ = f"the parts of the fullest rank at tp {layout.tp} x pp {layout.pp}, some whole on each"
+        if room.on_host is not None:
+            held, more = room.weights + room.on_host.likely, room.on_host.high - room.on_host.likely
+            sum_ = f"{held:,} B of this rank - {room.on_host.likely:,} B of its layers on the host"
+            sum_ += f", or up to {more:,} B more, as tensors go whole"
         found.append(Term("weights per GPU", sum_, room.weights, room.weights_source or ""))
         found += [
             Term(_overhead_name(line), _overhead_rule(line), line.size.likely, line.source) for line in room.overheads

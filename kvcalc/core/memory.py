@@ -33,6 +33,7 @@ class Budget(NamedTuple):
         loaded: What an engine packs `auto` weights into; None where it takes them as they are stored.
         company: Lines of what else lives on the GPU, which no estimate of the engine's stands for.
         divided: Roles of matrices that replicas of attention divide between them as they do the experts.
+        on_host: Bytes of the weights of each GPU that are to lie in the host's memory.
     """
 
     vram: int | None = None
@@ -45,6 +46,7 @@ class Budget(NamedTuple):
     loaded: DType | None = None
     divided: tuple[Role, ...] = ()
     company: tuple[Overhead, ...] = ()
+    on_host: int = 0
 
     @property
     def lines(self) -> tuple[Overhead, ...]:
@@ -79,6 +81,7 @@ class MemorySplit(NamedTuple):
         kv_budget_low: `kv_budget` where overheads and weights take the most; None where they have no range.
         kv_budget_high: The same where they take the least.
         weights_range: Bytes of all GPUs together, where files of a format differ.
+        on_host: Bytes of a GPU's weights that the host holds, and from the least to the most; None where none are to.
     """
 
     kv_budget: int
@@ -97,6 +100,7 @@ class MemorySplit(NamedTuple):
     kv_budget_low: int | None = None
     kv_budget_high: int | None = None
     weights_range: tuple[int, int] | None = None
+    on_host: WeightRange | None = None
 
     @property
     def free(self) -> int:
@@ -127,11 +131,17 @@ def memory_split(size: Size, budget: Budget) -> MemorySplit:
     model, layout = size.request.facts, size.request.layout
     whole = weigh(model, budget.weights, budget.loaded)
     rank = fullest_rank(model, budget.weights, whole, layout, divided=budget.divided, loaded=budget.loaded)
-    return split_memory(whole, rank, budget)
+    if not budget.on_host:
+        return split_memory(whole, rank, budget)
+    from kvcalc.core.hosted import hosted
+
+    parts = hosted(model, budget.weights, rank, budget.on_host, layout, divided=budget.divided, loaded=budget.loaded)
+    return split_memory(whole, parts.stay, budget, parts.away)
 
 
-def split_memory(whole: WeightBytes, rank: WeightRange, budget: Budget) -> MemorySplit:
-    """The same for weights that are known: of the whole model, and of the GPU that holds most of them.
+def split_memory(whole: WeightBytes, rank: WeightRange, budget: Budget, away: WeightRange | None = None) -> MemorySplit:
+    """The same for weights that are known: of the whole model, and of the GPU that holds most of them; `away` are those
+    that the host holds for it.
 
     Raises KvcalcError for a budget without `vram`.
     """
@@ -143,7 +153,7 @@ def split_memory(whole: WeightBytes, rank: WeightRange, budget: Budget) -> Memor
         kv_budget(vram, share, held, overhead, of_free=budget.of_free)
         for held, overhead in ((rank.high, size.high), (weights, size.likely), (rank.low, size.low))
     )
-    beside_weights = (vram if budget.of_free else share.floor(vram)) - size.likely
+    beside_weights = (vram if budget.of_free else share.floor(vram)) - size.likely + (away.likely if away else 0)
     return MemorySplit(
         kv_budget=left,
         vram=vram,
@@ -153,6 +163,7 @@ def split_memory(whole: WeightBytes, rank: WeightRange, budget: Budget) -> Memor
         weights=weights,
         overhead=size.likely,
         gpus_for_weights=ceil_div(whole.bytes, beside_weights) if beside_weights > 0 else None,
+        on_host=away,
         whole_weights=whole.bytes,
         weights_source=whole.source,
         card=budget.card,
@@ -179,7 +190,17 @@ def warnings(memory: MemorySplit | None, stored: str | None = None) -> list[str]
     """What the asker should know about the memory that is counted with. `stored`: what runs in their place."""
     if memory is None or memory.weights_source is None:
         return []
-    return [*_weights_warning(memory, stored), *_overhead_warnings(memory)]
+    return [*_weights_warning(memory, stored), *_host_warning(memory), *_overhead_warnings(memory)]
+
+
+def _host_warning(memory: MemorySplit) -> list[str]:
+    """Pinned memory is taken in powers of two, tensor by tensor (PyTorch's CachingHostAllocator: `PowerOf2Ceil`)."""
+    if memory.on_host is None:
+        return []
+    read, most = format_bytes(memory.on_host.high), format_bytes(2 * memory.on_host.high)
+    return [
+        f"a step reads up to {read} of weights from the host, which needs up to {most} of pinned memory for each GPU"
+    ]
 
 
 def _weights_warning(memory: MemorySplit, stored: str | None) -> list[str]:

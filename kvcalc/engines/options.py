@@ -25,6 +25,7 @@ class EngineOptions(NamedTuple):
             layers.
         sequences: Sequences of one replica, where nobody says another number.
         loaded: What the engine packs the weights into as it loads them; None where it takes them as they are stored.
+        on_host: Bytes of each GPU's weights that lie in the host's memory.
         uncounted: Flags that change the memory by no rule that is here; what may rest on them `commands.effects` says.
     """
 
@@ -37,6 +38,7 @@ class EngineOptions(NamedTuple):
     draft: str | None = None
     sequences: int | None = None
     loaded: DType | None = None
+    on_host: int = 0
     uncounted: tuple[Uncounted, ...] = ()
 
 

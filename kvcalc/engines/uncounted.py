@@ -1,13 +1,14 @@
 """What flags that count in one way change in another, which does not: the same of several engines."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kvcalc.commands.effects import Effect, Uncounted
 from kvcalc.core.dtypes import COMPUTE, WEIGHTS, DType
+from kvcalc.core.hosted import divisible
 from kvcalc.core.model import Model
 
-__all__ = ["Loaded", "drafting", "loaded_in_16_bits", "packed_otherwise"]
+__all__ = ["Loaded", "drafting", "kept_on_host", "loaded_in_16_bits", "packed_otherwise"]
 
 
 def packed_otherwise(word: object, counted: Sequence[str], model: Model) -> Iterator[Uncounted]:
@@ -23,6 +24,18 @@ def packed_otherwise(word: object, counted: Sequence[str], model: Model) -> Iter
 def drafting(flag: str) -> Uncounted:
     """What a flag that asks for drafts adds beside their cache."""
     return Uncounted(flag, Effect("drafts", "loads the weights that draft tokens", "more"))
+
+
+def kept_on_host(
+    values: Mapping[str, object], model: Model, uncounted: Sequence[Uncounted]
+) -> tuple[int, tuple[Uncounted, ...]]:
+    """Bytes of each GPU's weights that `offload` leaves on the host, and what is left uncounted: none are counted where
+    other flags choose what goes there, or where it is not known which part of the weights the layers are.
+    """
+    size, chosen = values.get("offload"), any(each.effect.key == "offload choice" for each in uncounted)
+    if not isinstance(size, int) or not size or chosen or not divisible(model):
+        return 0, tuple(uncounted)
+    return size, tuple(each for each in uncounted if each.effect.key != "offload")
 
 
 class Loaded(NamedTuple):

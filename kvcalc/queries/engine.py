@@ -71,7 +71,10 @@ class EngineQuestion(NamedTuple):
         if budget.vram is None:
             return budget
         own = self.engine.utilization(self.question, budget.vram)  # which refuses where no fraction has a meaning
-        budget = budget._replace(of_free=self.engine.of_free, loaded=stated.loaded, divided=self.engine.divided)
+        engine = self.engine
+        budget = budget._replace(
+            of_free=engine.of_free, loaded=stated.loaded, divided=engine.divided, on_host=stated.on_host
+        )
         if budget.utilization is None:
             return budget._replace(utilization=stated.utilization or own)
         if stated.utilization is not None:

@@ -89,7 +89,8 @@ _PARTS = {
     "textbook": Textbook._fields,
     "engine": ("name", "version", "reserved_bytes_total", "reserved_bytes_per_gpu"),
     "fit": (
-        "vram_bytes_per_gpu", "memory_source", "gpus", "utilization", "weights_bytes_per_gpu", "overhead_bytes_per_gpu",
+        "vram_bytes_per_gpu", "memory_source", "gpus", "utilization", "weights_bytes_per_gpu",
+        "weights_on_host_bytes_per_gpu", "overhead_bytes_per_gpu",
         "overheads_of", "kv_budget_bytes_per_gpu",
         "kv_budget_bytes_per_gpu_low", "kv_budget_bytes_per_gpu_high", "kv_bytes_per_gpu", "max_batch", "max_context",
         "capacity_tokens", "fits",

@@ -260,6 +260,7 @@ def _fit(fit: "Fit", size: Size, answer: SizeAnswer) -> "FitValues":
         "gpus": size.request.layout.gpus if counted else None,
         "utilization": memory.utilization.part / memory.utilization.of if memory.utilization else None,
         "weights_bytes_per_gpu": memory.weights,
+        "weights_on_host_bytes_per_gpu": None if memory.on_host is None else memory.on_host.likely,
         "overhead_bytes_per_gpu": memory.overhead,
         "overheads": overhead_lines(memory.overheads),
         "overheads_of": None if answer.beside is None else answer.beside.engine or None,

@@ -31,11 +31,11 @@ def test_tables_name_flags_that_their_engine_has() -> None:
     ("command", "ways"),
     [
         # vLLM's documentation of each: engine_args of 0.33
-        ("vllm serve m --cpu-offload-gb 10", {"--cpu-offload-gb 10": "less"}),
-        ("vllm serve m --cpu-offload-gb=10", {"--cpu-offload-gb 10": "less"}),
-        ("vllm serve m --cpu_offload_gb 10", {"--cpu-offload-gb 10": "less"}),
+        ("vllm serve m --cpu-offload-gb 10", {}),
+        ("vllm serve m --offload-group-size=10", {"--offload-group-size 10": "less"}),
+        ("vllm serve m --offload_group_size 10", {"--offload-group-size 10": "less"}),
         ("vllm serve m --cpu-offload-gb 0", {}),
-        ("vllm serve m --cpu-offload-gb 10 --cpu-offload-gb 0", {}),
+        ("vllm serve m --offload-group-size 10 --offload-group-size 0", {}),
         ("vllm serve m --enable-lora", {}),  # counted, see test_company
         ("vllm serve m --enable-lora --lora-target-modules q_proj", {"--enable-lora": "more"}),
         ("vllm serve m --enable-lora --no-enable-lora", {}),
@@ -52,7 +52,7 @@ def test_tables_name_flags_that_their_engine_has() -> None:
         ("sglang serve m --disaggregation-mode prefill", {"--disaggregation-mode prefill": "either"}),
         ("sglang serve m --disaggregation-mode null", {}),
         ("sglang serve m --cpu-offload-gb 8 --quantization awq",
-         {"--cpu-offload-gb 8": "less", "--quantization awq": "less"}),
+         {"--quantization awq": "less"}),
         ("sglang serve m --ep-size 8", {"--ep-size 8": "either"}),
         ("sglang serve m --ep-size 1", {}),
         # common/arg.cpp: 33 are the 32 layers of Llama 3.1 8B and the output's

@@ -29,7 +29,8 @@ _HICACHE = """
 
 EFFECTS = {
     # Weights: on the host, in another format, or spread otherwise than over tp and pp.
-    **effects("offload", "--cpu-offload-gb --offload-group-size --offload-mode", "keeps weights on the host", "less",
+    **effects("offload", "--cpu-offload-gb", "keeps weights on the host", "less", idle="0"),
+    **effects("offload choice", "--offload-group-size --offload-mode", "chooses which weights the host keeps", "less",
               idle="0 -1"),
     **effects("host experts", _HOST_EXPERTS, "keeps experts on the host", "less"),
     **effects("embedding", "--ple-offload-embedding --ple-offload-backend", "keeps an embedding on the host", "less",

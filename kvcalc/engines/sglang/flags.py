@@ -13,7 +13,7 @@ from kvcalc.engines.options import EngineOptions, model_flag
 from kvcalc.engines.overrides import known, limit, parse_object
 from kvcalc.engines.sglang.effects import EFFECTS
 from kvcalc.engines.sglang.flag_names import MANY, SWITCHES, WORDS
-from kvcalc.engines.uncounted import drafting, loaded_in_16_bits, packed_otherwise
+from kvcalc.engines.uncounted import drafting, kept_on_host, loaded_in_16_bits, packed_otherwise
 from kvcalc.errors import KvcalcError, shown
 
 __all__ = ["FLAGS", "integer", "model_of", "options_of"]
@@ -36,6 +36,11 @@ def _kv_dtype(text: str, what: str) -> str:
             f"{what}: expected a format of sglang's that is known, got {shown(text)}", f"one of {', '.join(_KV)}"
         )
     return name
+
+
+def _gibibytes(text: str, what: str) -> int:
+    """Bytes of a whole number of GiB."""
+    return parse_integer(text, what) << 30 if text.strip() != "0" else 0
 
 
 _DTYPES = {"half": "fp16", "float16": "fp16", "bfloat16": "bf16", "bf16": "bf16", "float": "fp32", "float32": "fp32"}
@@ -75,6 +80,7 @@ FLAGS = Flags(
         Flag("disable_radix_cache", ("--disable-radix-cache",)),
         Flag("disable_overlap", ("--disable-overlap-schedule",)),
         Flag("dp_attention", ("--enable-dp-attention",)),
+        Flag("offload", ("--cpu-offload-gb",), _gibibytes),
         Flag("lora", ("--enable-lora",)),
         Flag("lora", ("--lora-paths",), word, several=True),
         Flag("max_loras", ("--max-loras-per-batch",), parse_integer),
@@ -96,6 +102,7 @@ FLAGS = Flags(
 _OPTIONS = ("tp", "pp", "dp", "dcp", "context")
 _APART = (
     "model", "utilization", "kv_dtype", "dtype", "quantization", "overrides", "dp_attention", "attention_dp", "ep",
+    "offload",
     "lora", "max_loras", "max_lora_rank", "lora_targets", *_OPTIONS,
 )  # fmt: skip
 
@@ -130,7 +137,8 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
     if "context" in values or limited:
         settings["context_length"] = values.get("context", limited)
     _spread_attention(values, options, settings)
-    uncounted = _spread_experts(values, model, options, settings, read.uncounted)
+    on_host, left = kept_on_host(values, model, read.uncounted)
+    uncounted = _spread_experts(values, model, options, settings, left)
     if (room := adapter_room(values, 8, 0)) is not None:  # max_loras_per_batch; the rank is that of the paths
         lacking = unknown_adapters(model, "--enable-lora", values.get("lora_targets"), room)
         uncounted = (*uncounted, *lacking)
@@ -144,6 +152,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         draft=draft if isinstance(draft, str) and algorithm in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE") else None,
         sequences=integer(settings.get("max_running_requests")),
         loaded=loaded_as_fp8(model) if values.get("quantization") == "fp8" else loaded and loaded.weights,
+        on_host=on_host,
         uncounted=(
             *uncounted,
             *packed_otherwise(values.get("quantization"), ("fp8",), model),

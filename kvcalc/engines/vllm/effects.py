@@ -25,7 +25,9 @@ _AITER = """
 
 EFFECTS = {
     # Weights: on the host, in another format, or spread otherwise than over tp and pp.
-    **effects("offload", "--cpu-offload-gb --offload-group-size", "keeps weights on the host", "less", idle="0"),
+    **effects("offload", "--cpu-offload-gb", "keeps weights on the host", "less", idle="0"),
+    **effects("offload choice", "--offload-group-size --cpu-offload-params --offload-backend",
+              "chooses which weights the host keeps", "less", idle="0 auto uva"),
     **effects("load", "--load-format", "may pack the weights as it loads them", "either", idle=_LOADED_AS_THEY_ARE),
     **effects("packed", "--quantization-config", "packs the weights as it loads them", "less"),
     **effects("experts", "--enable-expert-parallel -ep", "spreads whole experts over all ranks", "either",

@@ -13,7 +13,7 @@ from kvcalc.core.weights import loaded_as_fp8
 from kvcalc.engines.adapters import adapter_room, unknown_adapters
 from kvcalc.engines.options import EngineOptions, model_flag
 from kvcalc.engines.overrides import limit, parse_object
-from kvcalc.engines.uncounted import drafting, loaded_in_16_bits, packed_otherwise
+from kvcalc.engines.uncounted import drafting, kept_on_host, loaded_in_16_bits, packed_otherwise
 from kvcalc.engines.vllm.carried import carried
 from kvcalc.engines.vllm.effects import EFFECTS
 from kvcalc.engines.vllm.flag_names import MANY, SWITCHES, WORDS
@@ -95,6 +95,7 @@ FLAGS = Flags(
         Flag("connectors", ("--kv-transfer-config",), transfer_config, fields=True),
         Flag("skip_layers", ("--kv-cache-dtype-skip-layers",), layer_names, several=True),
         Flag("swap_space", ("--swap-space",), gibibytes),
+        Flag("offload", ("--cpu-offload-gb",), gibibytes, apart=True),
         Flag("prefill_context", ("--prefill-context-parallel-size", "-pcp"), parse_integer),
         Flag("partition", (), partition, env=("VLLM_PP_LAYER_PARTITION",)),
         Flag("replay", ("--use-replayssm",)),
@@ -162,7 +163,9 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         context, settings["auto_length"] = "max", True
     if context is not None:
         options["context"] = context
-    uncounted = _spread(values, model, options, read.uncounted)
+    on_host, left = kept_on_host(values, model, read.uncounted)
+    settings |= {"on_host": True} if on_host else {}
+    uncounted = _spread(values, model, options, left)
     if (room := adapter_room(values, 1, 16)) is not None:  # config/lora.py: max_loras, max_lora_rank
         uncounted += (lacking := unknown_adapters(model, "--enable-lora", values.get("lora_targets")))
         settings |= {} if lacking else {"adapters": room}
@@ -196,6 +199,7 @@ def options_of(program: str, read: FlagValues, model: Model) -> EngineOptions:
         draft=draft,
         sequences=sequences if isinstance(sequences, int) else None,
         loaded=loaded_as_fp8(model) if values.get("quantization") in _FP8 else loaded and loaded.weights,
+        on_host=on_host,
         uncounted=(*uncounted, *_uncounted(values, settings, model), *(loaded.uncounted if loaded else ())),
     )
 

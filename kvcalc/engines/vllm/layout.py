@@ -46,6 +46,11 @@ class Laid(NamedTuple):
         return sum(self.blocks(each, tokens) for each in self.groups)
 
 
+# Where weights are on the host these assert that a batch is not made again, which several groups need
+# (`may_reinitialize_input_batch`, vllm #18298). Public start-ups: 0.11.0 (#26206) to 0.16.0 (#36279); ended by #36461.
+_ONE_GROUP = ("0.11.0", "0.11.1", "0.12.0", "0.14.0", "0.15.1", "0.16.0")
+
+
 def _lay(question: Question, version: Version) -> Laid:
     """The specs of all layers in order, drafts behind them on the last stage, and their groups."""
     settings = settings_of(question, version)
@@ -73,6 +78,11 @@ def _lay(question: Question, version: Version) -> Laid:
     if not entries:
         raise KvcalcError("--engine: vllm keeps no cache for this model", "leave it out")
     groups = group(entries, version.close, packed=settings.compressed)
+    if question.settings.get("on_host") and len(groups) > 1 and version.name in _ONE_GROUP:
+        raise KvcalcError(
+            f"--cpu-offload-gb: vllm {version.name} refuses it where caches are of several groups, as {model.name}'s",
+            "leave it out, or a newer version",
+        )
     return Laid(caches, groups, [widest(groups, stage) for stage in range(layout.pp)], settings)
 
 

@@ -94,6 +94,7 @@ class FitValues(TypedDict):
     gpus: int | None
     utilization: float | None
     weights_bytes_per_gpu: int | None
+    weights_on_host_bytes_per_gpu: int | None  # of each GPU's; null where an engine is not asked to keep any there
     overhead_bytes_per_gpu: int | None
     overheads: list[OverheadLine]
     overheads_of: str | None  # the engine whose estimates they are
