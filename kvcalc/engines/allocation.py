@@ -1,12 +1,13 @@
 """What an engine reserves: bytes with the rules that lead to them, so that a difference explains itself."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple, overload
 
 from kvcalc.core.overheads import Estimate
 
-__all__ = ["Allocation", "Capacity", "Charge", "Device", "Rule", "Step", "rank_bytes"]
+__all__ = ["Allocation", "Capacity", "Charge", "Charges", "Device", "Rule", "Step", "rank_bytes"]
 
 
 class Rule(NamedTuple):
@@ -62,6 +63,29 @@ class Charge(NamedTuple):
         return self.steps[-1].bytes if self.steps else self.exact
 
 
+class Charges(Sequence[Charge]):
+    """Charges that are worked out when somebody looks at them: a search needs their sum alone, thousands of times."""
+
+    def __init__(self, make: Callable[[], Iterable[Charge]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> tuple[Charge, ...]:
+        return tuple(self._make())
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, index: int) -> Charge: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Charge, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Charge | tuple[Charge, ...]:
+        return self._made[index]
+
+
 class Capacity(NamedTuple):
     """What an engine with one pool counts for a budget.
 
@@ -93,9 +117,10 @@ class Allocation(NamedTuple):
         peak: Bytes of the fullest GPU that are held for a while and must fit; 0 where none are more than in the end.
         most_sequences: Sequences that one instance takes, where that depends on the model or on flags.
         most_tokens: Tokens that each of them may have, where that does.
+        fullest: Bytes of all charges on the fullest GPU, where the engine knows their sum without them.
     """
 
-    charges: tuple[Charge, ...]
+    charges: Sequence[Charge]
     values: Mapping[str, "int | str | bool | None"] = {}
     facts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -105,6 +130,7 @@ class Allocation(NamedTuple):
     peak: int = 0
     most_sequences: int | None = None
     most_tokens: int | None = None
+    fullest: int | None = None
 
     @property
     def needed(self) -> int:
@@ -118,6 +144,8 @@ class Allocation(NamedTuple):
 
 def rank_bytes(allocation: Allocation) -> int:
     """Bytes of a plan on the fullest of its GPUs."""
+    if allocation.fullest is not None:
+        return allocation.fullest
     stages: Counter[int] = Counter()
     for charge in allocation.charges:
         stages[charge.stage] += charge.bytes // charge.ranks

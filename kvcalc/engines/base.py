@@ -172,19 +172,40 @@ class Reservation(NamedTuple):
         engine: The engine.
         question: What it was asked.
         allocation: The reservation of the fullest replica.
-        exact_total: Bytes that the model needs on all GPUs.
-        reserved_total: Bytes that the engine reserves on all GPUs.
-        reserved_per_gpu: Bytes that it reserves on the fullest GPU.
-        differences: What each rule adds or takes off, in order of first occurrence.
+        replicas: Every kind of replica, the fullest first, and how many there are of it.
     """
 
     engine: Engine
     question: Question
     allocation: Allocation
-    exact_total: int
-    reserved_total: int
-    reserved_per_gpu: int
-    differences: tuple[Difference, ...]
+    replicas: tuple[tuple[Allocation, int], ...]
+
+    @property
+    def exact_total(self) -> int:
+        """Bytes that the model needs on all GPUs."""
+        return sum(copies * charge.exact for each, copies in self.replicas for charge in each.charges)
+
+    @property
+    def reserved_total(self) -> int:
+        """Bytes that the engine reserves on all GPUs."""
+        return sum(copies * charge.bytes for each, copies in self.replicas for charge in each.charges)
+
+    @property
+    def reserved_per_gpu(self) -> int:
+        """Bytes that it reserves on the fullest GPU."""
+        return rank_bytes(self.allocation)
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """What each rule adds or takes off, in order of first occurrence."""
+        found: Counter[Rule] = Counter()
+        for each, copies in self.replicas:
+            for charge in each.charges:
+                before = charge.exact
+                for step in charge.steps:
+                    found[step.rule] += copies * (step.bytes - before)
+                    before = step.bytes
+        return tuple(Difference(rule, amount) for rule, amount in found.items() if amount)
 
 
 def reserve(engine: Engine, question: Question) -> Reservation:
@@ -197,32 +218,14 @@ def reserve(engine: Engine, question: Question) -> Reservation:
     dp = request.layout.dp
     allocation = engine.allocate(question)
     allocation = allocation._replace(warnings=(*allocation.warnings, *_lacking(engine, question)))
-    allocations = [(allocation, dp)]
+    replicas = [(allocation, dp)]
     lighter = request.batch // dp
     if lighter < question.sequences:  # replicas that hold one sequence less
         full = request.batch - lighter * dp
-        allocations = [(allocation, full)]
+        replicas = [(allocation, full)]
         if lighter:
-            allocations.append((engine.allocate(question.at(lighter, request.context)), dp - full))
-    differences: Counter[Rule] = Counter()
-    exact = reserved = 0
-    for each, copies in allocations:
-        for charge in each.charges:
-            exact += copies * charge.exact
-            reserved += copies * charge.bytes
-            before = charge.exact
-            for step in charge.steps:
-                differences[step.rule] += copies * (step.bytes - before)
-                before = step.bytes
-    return Reservation(
-        engine,
-        question,
-        allocation,
-        exact,
-        reserved,
-        rank_bytes(allocation),
-        tuple(Difference(rule, amount) for rule, amount in differences.items() if amount),
-    )
+            replicas.append((engine.allocate(question.at(lighter, request.context)), dp - full))
+    return Reservation(engine, question, allocation, tuple(replicas))
 
 
 _PACKED = ("fp8", "nvfp4")  # formats that some cards have no units for

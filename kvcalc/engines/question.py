@@ -1,7 +1,7 @@
 """The question that an engine is asked, and its refusal of a kind without a rule."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from kvcalc.commands.versions import Version
@@ -41,6 +41,8 @@ class Question(NamedTuple):
         groups: Equal caches, where they were counted already.
         card: What it runs on, where that was named.
         found: Where `once` leaves what depends on neither batch nor context, since a fit asks some eighty times.
+        alike: Where an engine leaves what depends on nothing but its own settings by this card, for questions that differ
+            in the card alone.
     """
 
     request: Request
@@ -50,6 +52,7 @@ class Question(NamedTuple):
     groups: tuple[PlacedCaches, ...] = ()
     card: Card | None = None
     found: dict[str, tuple[object, Any]] | None = None
+    alike: dict[Hashable, Any] | None = None
 
     def counted(self) -> "Question":
         """The same question, whose equal caches need not be counted again for another number of tokens."""
@@ -72,7 +75,7 @@ class Question(NamedTuple):
         """
         if self.found is None:
             return make()
-        fixed = self._replace(request=self.request._replace(batch=1, context=1), found=None)
+        fixed = self._replace(request=self.request._replace(batch=1, context=1), found=None, alike=None)
         before = self.found.get(name)
         if before is None or before[0] != fixed:
             self.found[name] = before = fixed, make()

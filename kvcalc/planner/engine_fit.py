@@ -156,7 +156,8 @@ class EngineBackend:
         precision = config.precision
         request = precision.request._replace(batch=1, layout=config.layout)
         settings = {**self._settings, "packed": precision.packed} if precision.packed else self._settings
-        return Question(request, place(request.model, config.layout), self.version, settings).counted()
+        question = Question(request, place(request.model, config.layout), self.version, settings, alike={})
+        return question.counted()
 
     def spread(self, precision: "Precision", layout: Layout) -> Layout:
         """Whole experts on each rank of tp, where the engine refuses to cut the blocks of the published checkpoint."""

@@ -5,7 +5,7 @@ to 0.30.0.
 """
 
 from kvcalc.core.units import Fraction
-from kvcalc.engines.allocation import Allocation, Capacity
+from kvcalc.engines.allocation import Allocation, Capacity, Charges
 from kvcalc.engines.base import Engine
 from kvcalc.engines.question import Question
 from kvcalc.engines.vllm import kernels
@@ -57,7 +57,7 @@ def allocate(question: Question) -> Allocation:
         return blocks_in(budget) - 1 >= question.sequences * per_sequence
 
     return Allocation(
-        tuple(charges(question, laid)),
+        Charges(lambda: charges(question, laid)),
         values={
             "block_size": settings.block,
             "bytes_per_block": max(laid.widths),
@@ -69,6 +69,7 @@ def allocate(question: Question) -> Allocation:
         capacity=capacity,
         holds=holds,
         most_tokens=most,
+        fullest=question.sequences * per_sequence * max(laid.widths),  # each block is as wide as the widest group's
     )
 
 

@@ -5,6 +5,8 @@ the order of its layers, and cut into pipeline stages afterwards.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from kvcalc.core.units import ceil_div
@@ -22,15 +24,16 @@ class Entry(NamedTuple):
     spec: Spec
 
 
-class KVCacheGroup(NamedTuple):
+@dataclass(frozen=True)
+class KVCacheGroup:
     """Layers that share the blocks of a sequence: each of its blocks is one page of each of them."""
 
     entries: tuple[Entry, ...]
 
-    @property
-    def specs(self) -> dict[Spec, None]:
+    @cached_property
+    def specs(self) -> tuple[Spec, ...]:
         """The specs that differ, in order."""
-        return dict.fromkeys(entry.spec for entry in self.entries)
+        return tuple(dict.fromkeys(entry.spec for entry in self.entries))
 
     def pages(self, stage: int) -> int:
         """Bytes of a block on one stage."""

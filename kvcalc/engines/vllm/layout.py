@@ -87,8 +87,21 @@ def _lay(question: Question, version: Version) -> Laid:
 
 
 def laid_of(question: Question, version: Version) -> Laid:
-    """The layers of each stage laid into the pool: once for all lengths of a question whose caches were counted."""
-    return question.once("laid", lambda: _lay(restaged(question, stages_of(question)), version))
+    """The layers of each stage laid into the pool: once for all lengths of a question whose caches were counted, and
+    for all cards on which vLLM has the same settings.
+    """
+    return question.once("laid", lambda: _shared(question, version))
+
+
+def _shared(question: Question, version: Version) -> Laid:
+    alike = question.alike
+    if alike is None:
+        return _lay(restaged(question, stages_of(question)), version)
+    key = settings_of(question, version)
+    if key not in alike:
+        alike[key] = _lay(restaged(question, stages_of(question)), version)
+    laid: Laid = alike[key]
+    return laid
 
 
 def stages_of(question: Question) -> list[int]:

@@ -1,5 +1,6 @@
 """vLLM's versions as rows of constants: what changed between the wheels of 0.11.0 to 0.33.0."""
 
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from kvcalc.commands.versions import parse
@@ -143,6 +144,7 @@ _LAST = {
 }  # fmt: skip
 
 
+@lru_cache(64)  # a search asks for one version thousands of times
 def dropped(version: Version, model_type: str | None) -> tuple[str, ...]:
     """Warnings where a version no longer runs such a model by itself, or where how it makes blocks was not read."""
     old = parse(version.name, "--engine") < parse(_OLDEST, "--engine")
