@@ -41,8 +41,7 @@ class Question(NamedTuple):
         groups: Equal caches, where they were counted already.
         card: What it runs on, where that was named.
         found: Where `once` leaves what depends on neither batch nor context, since a fit asks some eighty times.
-        alike: Where an engine leaves what depends on nothing but its own settings by this card, for questions that differ
-            in the card alone.
+        alike: Where an engine leaves what depends on its settings alone, for questions that differ in the card.
     """
 
     request: Request

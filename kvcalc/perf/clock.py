@@ -5,6 +5,7 @@ and sequence adds. Matrices are bound by the bytes that they read or by what the
 doi 10.1145/1498765.1498785); near the ridge by both, where measured times lie above either.
 """
 
+from collections.abc import Callable
 from math import ceil
 from typing import NamedTuple
 
@@ -41,10 +42,18 @@ class Clock(NamedTuple):
 
     def matrices(self, tokens: float) -> float:
         """Seconds of one stage for a pass of so many tokens through its weights, and between them."""
-        machine, demand = self.machine, self.demand
-        moved = demand.read(tokens) / machine.gpus / machine.bandwidth
-        computed = tokens * self.computing
-        return float((moved**3 + computed**3) ** (1 / 3)) + tokens * self.moving
+        return self._passing()(tokens)
+
+    def _passing(self) -> Callable[[float], float]:
+        """The same for many numbers of tokens, with what does not depend on them worked out once."""
+        read, gpus, bandwidth = self.demand.read, self.machine.gpus, self.machine.bandwidth
+        computing, moving = self.computing, self.moving
+
+        def seconds(tokens: float) -> float:
+            moved, computed = read(tokens) / gpus / bandwidth, tokens * computing
+            return float((moved**3 + computed**3) ** (1 / 3)) + tokens * moving
+
+        return seconds
 
     @property
     def computing(self) -> float:
@@ -80,10 +89,19 @@ class Clock(NamedTuple):
 
         `read`: bytes that one GPU reads of a sequence's cache; `attention`: FLOPs of a sequence's, on all GPUs.
         """
-        pp = self.machine.pp
-        each = max(batch / pp, min(batch, 1.0))  # what is alone meets all stages, which then wait for it
-        stage = self.matrices(each) + self.sums(each) + each * self.attending(read, attention)
-        return pp * stage + self.fixed + batch * self.machine.pace.sequence
+        return self.stepping(read, attention)(batch)
+
+    def stepping(self, read: float, attention: float) -> Callable[[float], float]:
+        """The same for many batches: a plan asks for tens of thousands."""
+        pp, fixed, sequence, sums = self.machine.pp, self.fixed, self.machine.pace.sequence, self.sums
+        passing, attending = self._passing(), self.attending(read, attention)
+
+        def seconds(batch: float) -> float:
+            each = max(batch / pp, min(batch, 1.0))  # what is alone meets all stages, which then wait for it
+            stage = passing(each) + sums(each) + each * attending
+            return pp * stage + fixed + batch * sequence
+
+        return seconds
 
     def sequence(self, read: float, attention: float) -> float:
         """Seconds that one more sequence adds to a step in an endless batch."""
@@ -96,8 +114,20 @@ class Clock(NamedTuple):
 
     def prompt(self, tokens: float, found: float = 0.0) -> float:
         """Seconds of a prompt that comes alone, of which the first `found` tokens stand in the cache."""
-        flops = prompt_attention(self.demand.flops, tokens, found) * (1 + HALF_SPEED / tokens)
-        return self.passes(tokens - found, flops)
+        return self.prompting()(tokens, found)
+
+    def prompting(self) -> Callable[[float, float], float]:
+        """The same for many prompts, by their tokens and how many of them stand in the cache."""
+        full, demand, passes = float(self.machine.pace.prompt_tokens), self.demand.flops, self._passes
+        passing = self._passing()
+        whole = passing(full) + self.sums(full)
+
+        def seconds(tokens: float, found: float) -> float:
+            flops = prompt_attention(demand, tokens, found) * (1 + HALF_SPEED / tokens)
+            new = tokens - found
+            return passes(new, flops, whole if new >= full else passing(new) + self.sums(new))
+
+        return seconds
 
     def alone(self, work: Work) -> float:
         """Seconds of a mean prompt that comes alone."""
@@ -106,7 +136,12 @@ class Clock(NamedTuple):
     def passes(self, tokens: float, flops: float) -> float:
         """Seconds of a prompt's tokens in full passes, with so many FLOPs of attention at full speed."""
         each = min(tokens, float(self.machine.pace.prompt_tokens))
-        linear = (self.matrices(each) + self.sums(each)) * tokens / each
+        return self._passes(tokens, flops, self.matrices(each) + self.sums(each))
+
+    def _passes(self, tokens: float, flops: float, stage: float) -> float:
+        """The same where a full pass, or all of fewer tokens, takes so many seconds of a stage."""
+        each = min(tokens, float(self.machine.pace.prompt_tokens))
+        linear = stage * tokens / each
         return self.machine.pp * (linear + self.prompt_attention(flops)) + ceil(tokens / each) * self.fixed
 
     def prompt_attention(self, flops: float) -> float:

@@ -3,6 +3,7 @@
 Little 1961 (doi 10.1287/opre.9.3.383) counts those present by the rate and the time that they stay.
 """
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from kvcalc.perf.clock import Clock
@@ -28,10 +29,7 @@ class Flow(NamedTuple):
     read: float
     generated: float
     prompt_seconds: float
-
-    def step(self, batch: float) -> float:
-        """Seconds until each of `batch` sequences has one more token, were there no prompts."""
-        return self.clock.step(batch, self.read, self.work.attention)
+    step: Callable[[float], float]  # seconds until each of so many sequences has one more token, were there no prompts
 
     def busy(self, rate: float) -> float:
         """Share of the time that goes to prompts (rho)."""
@@ -54,41 +52,25 @@ class Flow(NamedTuple):
         """The mean sequences in the batch at a rate, None where no batch keeps up."""
         if rate >= self.most:
             return None
-        low, missing = 0.0, self._left(0.0, rate)
-        high, left = 1.0, self._left(1.0, rate)
-        while left < 0:
-            low, missing = high, left
+        left = self._left(rate)
+        low, missing = 0.0, left(0.0)
+        high, over = 1.0, left(1.0)
+        while over < 0:
+            low, missing = high, over
             high *= 4
             if high > _MOST_SEQUENCES:
                 return None
-            left = self._left(high, rate)
-        return self._between(rate, (low, missing), (high, left))
+            over = left(high)
+        return _root(left, (low, missing), (high, over))
 
-    def _left(self, batch: float, rate: float) -> float:
+    def _left(self, rate: float) -> Callable[[float], float]:
         """By how many sequences a batch exceeds those that a rate brings; crosses 0 once, from below."""
-        return batch - rate * (self.generated * self.step(batch) + batch * self.prompt_seconds)
-
-    def _between(self, rate: float, low: tuple[float, float], high: tuple[float, float]) -> float:
-        """The batch that a rate brings, between two of which each is given with what it has left over.
-
-        By false position, where an end that stays twice counts half (the Illinois rule, Dowell and Jarratt 1971,
-        doi 10.1007/BF01934364): a plan asks this thousands of times.
-        """
-        (a, below), (b, above) = low, high
-        last, side = a, 0
-        for _ in range(_MOST_TRIES):
-            batch = (a * above - b * below) / (above - below)
-            left = self._left(batch, rate)
-            if left == 0 or abs(batch - last) <= _CLOSE * batch:
-                return batch
-            last = batch
-            if left < 0:
-                a, below, above = batch, left, above / 2 if side < 0 else above
-                side = -1
-            else:
-                b, above, below = batch, left, below / 2 if side > 0 else below
-                side = 1
-        return b
+        step, generated, prompt = (
+            self.clock.stepping(self.read, self.work.attention),
+            self.generated,
+            self.prompt_seconds,
+        )
+        return lambda batch: batch - rate * (generated * step(batch) + batch * prompt)
 
     @property
     def scarce(self) -> Resource:
@@ -111,7 +93,30 @@ class Flow(NamedTuple):
         return "compute" if 2 * self.prompt_computing >= self.prompt_seconds else "bandwidth"
 
 
+def _root(left: Callable[[float], float], low: tuple[float, float], high: tuple[float, float]) -> float:
+    """Where a function crosses 0, between two points of which each is given with its value.
+
+    By false position, where an end that stays twice counts half (the Illinois rule, Dowell and Jarratt 1971,
+    doi 10.1007/BF01934364): a plan asks this thousands of times.
+    """
+    (a, below), (b, above) = low, high
+    last, side = a, 0
+    for _ in range(_MOST_TRIES):
+        point = (a * above - b * below) / (above - below)
+        value = left(point)
+        if value == 0 or abs(point - last) <= _CLOSE * point:
+            return point
+        last = point
+        if value < 0:
+            a, below, above = point, value, above / 2 if side < 0 else above
+            side = -1
+        else:
+            b, above, below = point, value, below / 2 if side > 0 else below
+            side = 1
+    return b
+
+
 def flow(clock: Clock, work: Work, read: float, lengths: Lengths) -> Flow:
     """Requests of a mix of lengths on a clock."""
     seconds = clock.shared_prompt(work.prompt_tokens, work.prompt)
-    return Flow(clock, work, read, lengths.generated, seconds)
+    return Flow(clock, work, read, lengths.generated, seconds, clock.stepping(read, work.attention))

@@ -5,6 +5,7 @@ mean over a request strays with the prompts that come between, and with how many
 strays with its length.
 """
 
+from functools import lru_cache
 from math import erf, exp, inf, log, sqrt
 from typing import NamedTuple, TypeAlias
 
@@ -142,7 +143,8 @@ def latency_of(
 
 def prompts_of(clock: Clock, lengths: Lengths, found: Found) -> Prompts:
     """Seconds of prompts that come alone, by their shares, of which `found` stands in the cache."""
-    return tuple((clock.prompt(length, found.of(length)), share) for length, share in _told_apart(lengths))
+    prompt = clock.prompting()
+    return tuple((prompt(length, found.of(length)), share) for length, share in _told_apart(lengths))
 
 
 def _told_apart(lengths: Lengths) -> list[tuple[float, float]]:
@@ -159,6 +161,7 @@ def _told_apart(lengths: Lengths) -> list[tuple[float, float]]:
     return [*found, *([(tokens / part, part)] if part else [])]
 
 
+@lru_cache(64)  # the same few percentiles for every row of a plan
 def _deviations(percentile: float) -> float:
     """Standard deviations from the mean to a percentile of a normal distribution."""
     low, high = -9.0, 9.0

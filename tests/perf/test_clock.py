@@ -261,7 +261,8 @@ def test_a_prefix_that_is_found_is_not_computed() -> None:
 def simple(prompt: float = 0.0, step: float = 0.0, sequence: float = 0.0, generated: float = 100) -> Flow:
     """Seconds of a prompt, a step and a sequence, and nothing else."""
     pace = NOTHING_ELSE._replace(step=step, sequence=sequence)
-    return Flow(Clock(machine(1e30, 1e30, pace=pace), demand(0, 0)), Work(0, 0, 0), 0.0, generated, prompt)
+    clock = Clock(machine(1e30, 1e30, pace=pace), demand(0, 0))
+    return Flow(clock, Work(0, 0, 0), 0.0, generated, prompt, clock.stepping(0, 0))
 
 
 def test_a_batch_by_hand() -> None:

@@ -44,7 +44,8 @@ def test_tokens_stray_with_prompts_between() -> None:
     less: 1.41 ms a token.
     """
     pace = NOTHING_ELSE._replace(step=0.008)
-    flowing = Flow(Clock(machine(1e30, 1e30, pace=pace), demand(0, 0)), Work(0, 0, 0), 0.0, 100, 0.1)
+    clock = Clock(machine(1e30, 1e30, pace=pace), demand(0, 0))
+    flowing = Flow(clock, Work(0, 0, 0), 0.0, 100, 0.1, clock.stepping(0, 0))
     found = latency_of(flowing, lengths(Length(1), Length(100)), 2, 10, 0.0, found=NOTHING_FOUND)
     assert found.token == pytest.approx(0.010)
     assert found.token_spread == pytest.approx(math.sqrt(2) * 0.1 / 100)
