@@ -34,6 +34,11 @@ class DayPlan(NamedTuple):
     part: float | None = None
     prices: Mapping[str, float] = {}
 
+    @property
+    def option(self) -> str:
+        """What asks for it on the command line."""
+        return "--day" if self.path is not None else "--bin"
+
 
 class Highest(NamedTuple):
     """The highest rate that is carried, in requests a second, and what those requests meet."""
@@ -79,11 +84,13 @@ def busiest(trace: Trace, parts: Sequence[Part]) -> Trace:
     )
 
 
-def highest(trace: Trace, replay: Callable[[Trace], Served], met: Callable[[Trace, Served], bool]) -> Highest:
-    """By bisection over how fast the requests come. Raises KvcalcError where no rate is carried, or any is."""
+def highest(
+    what: str, trace: Trace, replay: Callable[[Trace], Served], met: Callable[[Trace, Served], bool]
+) -> Highest:
+    """By bisection over how fast the requests come; `what` is the option that asks. Raises KvcalcError where no rate is carried, or any is."""
     seconds = trace.arrivals[-1] - trace.arrivals[0]
     if len(trace) < 2 or seconds <= 0:
-        raise KvcalcError("--day: the requests all arrive at once, so that they have no rate", "--spread-ties")
+        raise KvcalcError(f"{what}: the requests all arrive at once, so that they have no rate", "--spread-ties")
 
     def tried(factor: float) -> tuple[Trace, Served] | None:
         faster = paced(trace, factor)
@@ -96,7 +103,7 @@ def highest(trace: Trace, replay: Callable[[Trace], Served], met: Callable[[Trac
         other = factor * 2 if up else factor / 2
         if not 1 / _SPAN <= other <= _SPAN:
             raise KvcalcError(
-                "--day: " + ("any rate is carried" if up else "no rate is carried within the targets"),
+                f"{what}: " + ("any rate is carried" if up else "no rate is carried within the targets"),
                 "more --requests" if up else "slower targets, or a faster card",
             )
         found = tried(other)

@@ -40,7 +40,10 @@ def check_pools(question: SimulateQuestion) -> None:
             "--replicas: contradicts --prefill and --decode, which say how many there are", "leave it out"
         )
     if question.day is not None:
-        raise KvcalcError("--day: which of two pools grows with the rate is not found here", "ask it without --prefill")
+        raise KvcalcError(
+            f"{question.day.option}: which of two pools grows with the rate is not found here",
+            "ask it without --prefill",
+        )
     if question.tiers:
         raise KvcalcError("--tier: memory behind two pools has no rule here", "leave it out")
 

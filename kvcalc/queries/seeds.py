@@ -16,7 +16,12 @@ def answer(question: SimulateQuestion, workers: Workers | None = None, watch: Wa
     made = question.traffic.made_up
     if made is None or made.seeds == 1:
         return simulate.answer(question, workers, watch=watch)
-    for name, given in (("day", question.day), ("prefill", question.pools), ("step", question.open)):
+    day = question.day
+    for name, given in (
+        ("day" if day is None else day.option[2:], day),
+        ("prefill", question.pools),
+        ("step", question.open),
+    ):
         if given is not None:
             raise KvcalcError(f"--seeds: is not known with --{name}", "--seed N, one after the other")
     found = simulate.answer(question, workers, watch=watch)

@@ -120,7 +120,7 @@ def _check(question: SimulateQuestion, trace: Trace) -> None:
         raise KvcalcError("--tier: has no effect without --prefix-cache", "add --prefix-cache")
     check_pools(question)
     if trace.turns is not None and (question.day is not None or question.pools is not None):
-        name = "--day" if question.day is not None else "--prefill"
+        name = question.day.option if question.day is not None else "--prefill"
         raise KvcalcError(f"{name}: turns that wait for their answers do not go with it here", "leave one out")
 
 
@@ -156,7 +156,7 @@ def _refuse_deployment(question: SimulateQuestion) -> None:
         "router": None if question.router == "round-robin" else question.router,
         "prefix_cache": question.prefix_cache if question.open is not None else None,
         "tier": question.tiers,
-        "day": question.day,
+        question.day.option[2:] if question.day else "day": question.day,
         "prefill": question.pools,
         "percentile": question.targets,
     }
@@ -260,7 +260,7 @@ def _day(
     """The replicas of a day, and one of them at the highest rate that it carries within the targets."""
     if question.replicas != 1 or question.router != "round-robin":
         name = "--replicas" if question.replicas != 1 else "--router"
-        raise KvcalcError(f"{name}: contradicts --day, which finds the replicas of each hour", "leave it out")
+        raise KvcalcError(f"{name}: contradicts {plan.option}, which finds the replicas of each hour", "leave it out")
     from kvcalc.sources.traces.day import read_day
 
     if plan.path is not None:
@@ -275,5 +275,5 @@ def _day(
             question.targets and attained(question.targets, asked, served, clock).missed(question.targets.percentile)
         )
 
-    found = highest(trace, lambda asked: serve(asked, 1, "round-robin", scheduler, clock), met)
+    found = highest(plan.option, trace, lambda asked: serve(asked, 1, "round-robin", scheduler, clock), met)
     return staffed(parts, found.rate, plan.start_seconds), found.trace, found.served

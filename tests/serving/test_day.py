@@ -44,7 +44,7 @@ def test_the_highest_rate_is_where_slots_are_full() -> None:
     def met(_: object, served: object) -> bool:
         return not served.overloaded  # type: ignore[attr-defined]
 
-    found = highest(asked, lambda faster: serve(faster, 1, "round-robin", rules, PLAIN), met)
+    found = highest("--day", asked, lambda faster: serve(faster, 1, "round-robin", rules, PLAIN), met)
     taken = found.served.times.done[0] - found.served.times.begun[0]
     assert found.rate == pytest.approx(1 / taken, rel=0.04)  # 2 % may be left over
 
