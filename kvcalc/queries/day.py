@@ -87,7 +87,9 @@ def busiest(trace: Trace, parts: Sequence[Part]) -> Trace:
 def highest(
     what: str, trace: Trace, replay: Callable[[Trace], Served], met: Callable[[Trace, Served], bool]
 ) -> Highest:
-    """By bisection over how fast the requests come; `what` is the option that asks. Raises KvcalcError where no rate is carried, or any is."""
+    """By bisection over how fast the requests come; `what` asks for it. Raises KvcalcError where no rate is carried, or any
+    is.
+    """
     seconds = trace.arrivals[-1] - trace.arrivals[0]
     if len(trace) < 2 or seconds <= 0:
         raise KvcalcError(f"{what}: the requests all arrive at once, so that they have no rate", "--spread-ties")
