@@ -87,8 +87,8 @@ def busiest(trace: Trace, parts: Sequence[Part]) -> Trace:
 def highest(
     what: str, trace: Trace, replay: Callable[[Trace], Served], met: Callable[[Trace, Served], bool]
 ) -> Highest:
-    """By bisection over how fast the requests come; `what` asks for it. Raises KvcalcError where no rate is carried, or any
-    is.
+    """By bisection over how fast the requests come; `what` asks for it. Raises KvcalcError where none or any is
+    carried.
     """
     seconds = trace.arrivals[-1] - trace.arrivals[0]
     if len(trace) < 2 or seconds <= 0:
