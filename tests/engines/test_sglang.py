@@ -126,14 +126,15 @@ def test_images_that_are_off() -> None:
 @pytest.mark.parametrize(
     ("preset", "tp", "flags", "keeps"),
     [
-        ("llama3-70b", 1, "", False),  # 8,192 tokens are not above 8,192
-        ("llama3.3-70b", 1, "", True),
+        ("llama3-70b", 1, "--context-length 8192", False),  # 8,192 tokens are not above 8,192
+        ("llama3.3-70b", 1, "--context-length 131072", True),
+        ("llama3.3-70b", 1, "--context-length 8193", True),
         ("llama3.3-70b", 1, "--context-length 8192", False),
-        ("llama3.3-70b", 1, "--attention-backend triton", False),
-        ("deepseek-v3", 8, "", True),  # 128 heads / 8 = 16
-        ("deepseek-v3", 4, "", False),  # 32
-        ("kimi-k2.5", 8, "", False),  # 64 / 8 = 8, as the log above shows
-        ("deepseek-v3.2", 8, "", False),  # sparse attention has its own kernels
+        ("llama3.3-70b", 1, "--context-length 131072 --attention-backend triton", False),
+        ("deepseek-v3", 8, "--context-length 163840", True),  # 128 heads / 8 = 16
+        ("deepseek-v3", 4, "--context-length 163840", False),  # 32
+        ("kimi-k2.5", 8, "--context-length 262144", False),  # 64 / 8 = 8, as the log above shows
+        ("deepseek-v3.2", 8, "--context-length 163840", False),  # sparse attention has its own kernels
     ],
 )
 def test_what_aiter_keeps_back(preset: str, tp: int, flags: str, keeps: bool) -> None:

@@ -137,7 +137,7 @@ def _aiter(question: Question) -> bool:
     (`_get_default_attn_backend`). So Kimi K2.5 with 8 on a rank keeps its share in the log above.
     """
     request, model = question.request, question.request.model
-    most = integer(question.settings.get("context_length")) or model.max_context or request.context
+    most = integer(question.settings.get("context_length")) or request.context  # the limit that a plan prints
     backend, caches = question.settings.get("backend"), model.distinct_caches
     if backend is not None or any(isinstance(cache, Indexer | Compressed) for cache in caches):
         return backend == "aiter" and most > 8192  # sparse models have kernels of their own

@@ -1,0 +1,113 @@
+"""Rows of a plan: each command is read back to the row's memory, and cards beside a row never make it worse."""
+
+import json
+import shlex
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kvcalc
+from kvcalc.cli.main import run
+
+from ..examples import PHASES, examples
+
+MODELS = ("llama3.1-8b", "qwen3-30b-a3b", "gemma3-27b", "gpt-oss-20b", "deepseek-v2-lite", "llama3.3-70b")
+CARDS = ("h100", "a100-40gb-sxm", "l4", "l40s", "mi300x", "b200", "h200", "rtx4090")
+FULL: tuple[dict[str, Any], ...] = ({"users": 8, "context": 8192}, {"users": 100, "context": 4096})
+LENGTHS: tuple[dict[str, Any], ...] = (
+    {"input": 1155, "output": 211, "rate": 5.0},
+    {"input": 1155, "output": 211, "rate": 5.0, "ttft": "2s", "tpot": "50ms"},
+    {"input": 4000, "output": 500, "users": 64},
+)
+PRICES = {
+    "h100": 2.5, "a100-40gb-sxm": 1.2, "l4": 0.7, "l40s": 1.1, "mi300x": 2.0, "b200": 5.0, "h200": 3.3, "rtx4090": 0.4,
+}  # fmt: skip
+# What a row and the size of its command both say of one GPU
+MEMORY = ("vram_bytes_per_gpu", "weights_bytes_per_gpu", "overhead_bytes_per_gpu", "kv_budget_bytes_per_gpu")
+
+few = settings(
+    max_examples=examples(60),
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=PHASES,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "llama.cpp"])
+@few
+@given(st.sampled_from(MODELS), st.sampled_from(CARDS), st.sampled_from(FULL + LENGTHS))
+def test_a_rows_command_has_its_memory(
+    engine: str, capsys: pytest.CaptureFixture[str], model: str, card: str, load: dict[str, Any]
+) -> None:
+    """The same split of the same memory to the byte, the same tokens, and where lengths are full as many sequences."""
+    if engine == "llama.cpp" and load not in FULL:  # its row counts what grows at the mean length, its command at -c
+        load = FULL[0]
+    found = kvcalc.plan(model, engine=engine, gpu=card, **load).to_dict()
+    for row in found["options"][:2]:
+        words = row["engine_flags"].get(engine)
+        if words is None:
+            continue
+        servers = row["servers"][engine]
+        front = [model] if engine == "llama.cpp" else ["--batch", str(-(-row["users"] // servers))]
+        status = run([*front, "--gpu", f"{row['gpus'] // servers}x{card}", "--json", "--", *shlex.split(words)])
+        fit = json.loads(capsys.readouterr().out)["fit"]
+        assert (status, fit["fits"]) == (0, True)
+        assert {key: fit[key] for key in MEMORY} == {key: row[key] for key in MEMORY}
+        assert fit["overheads"] == row["overheads"]
+        assert fit["capacity_tokens"] * servers == row["capacity_tokens"]
+        if load in FULL and engine != "sglang":  # which counts no more than its command lets run
+            assert fit["max_batch"] * servers == row["max_batch"]
+
+
+def _size(row: dict[str, Any]) -> int:
+    return int(row["gpus"] * row["vram_bytes_per_gpu"])
+
+
+@few
+@given(
+    st.sampled_from(MODELS),
+    st.sampled_from((None, "vllm", "sglang", "tensorrt-llm")),
+    st.lists(st.sampled_from(CARDS), min_size=3, max_size=4, unique=True),
+    st.sampled_from(FULL + LENGTHS),
+)
+def test_one_card_more_is_never_worse(model: str, engine: str | None, cards: list[str], load: dict[str, Any]) -> None:
+    """The best row of more cards is as sure, and has no more memory, than that of fewer; others keep their numbers.
+
+    Memory that differs by less than a twentieth is as much.
+    """
+    fewer, more = (
+        kvcalc.plan(model, engine=engine, gpu=some, **load).to_dict()["options"] for some in (cards[:-1], cards)
+    )
+    if fewer:
+        before, after = fewer[0], more[0]
+        assert not (after["tight"] and not before["tight"])
+        assert after["tight"] < before["tight"] or _size(after) <= 1.05 * _size(before)
+    names = {row["gpu"] for row in fewer}
+    assert [row for row in more if row["gpu"] in names] == fewer
+
+
+@few
+@given(
+    st.sampled_from(MODELS),
+    st.sampled_from((None, "vllm", "sglang", "tensorrt-llm")),
+    st.lists(st.sampled_from(CARDS), min_size=2, max_size=4, unique=True),
+    st.sampled_from(LENGTHS),
+)
+def test_nothing_slower_and_larger_stands_first(
+    model: str, engine: str | None, cards: list[str], load: dict[str, Any]
+) -> None:
+    """No row that its own clock calls slower, with more GPUs, more memory and by prices dearer, stands before one that
+    is as sure.
+    """
+    for prices in (None, {name: PRICES[name] for name in cards}):
+        rows = kvcalc.plan(model, engine=engine, gpu=cards, prices=prices, **load).to_dict()["options"]
+        for place, row in enumerate(rows):
+            for behind in rows[place + 1 :]:
+                slower = (row["tpot_seconds"] or 0) > (behind["tpot_seconds"] or 0)
+                larger = row["gpus"] > behind["gpus"] and _size(row) > 1.05 * _size(behind)
+                dearer = prices is None or row["price_per_hour"] > behind["price_per_hour"]
+                assert not (slower and larger and dearer and row["tight"] >= behind["tight"])
