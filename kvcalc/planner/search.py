@@ -23,7 +23,6 @@ from kvcalc.planner.times import Times
 
 __all__ = ["Search"]
 
-
 _MOST_RATE = 1e15
 _P99 = 2.33  # standard deviations
 
@@ -127,7 +126,7 @@ class Search:
 
     def _pool(self, memory: ReplicaMemory, free: int) -> int:
         """Bytes for what sequences of the mean length have of their own. Where an engine's pools do not fill together
-        (a null block, equal bytes for each window, slots of states), only those bytes that it can fill.
+        (a null block, equal bytes for each window, slots of states, so many sequences), only those that it can fill.
         """
         key = id(memory), free
         if key not in self._pools:
@@ -137,6 +136,8 @@ class Search:
                 by_bytes = min(pool // each, memory.most_sequences or MOST_TOKENS)
                 if not memory.holds(by_bytes, tokens, free):
                     pool = each * memory.largest(tokens, free, by_bytes)
+            if (most := memory.most_sequences) is not None:
+                pool = min(pool, most * (each if memory.pooled else memory.each(self.question.allowed)))
             self._pools[key] = pool
         return self._pools[key]
 
@@ -261,7 +262,8 @@ class Search:
         if found.load is None or found.load.concurrency is None or self.question.rate is None:
             return users
         mean = found.load.concurrency
-        return max(users, ceil(mean + _P99 * sqrt(mean)) + 1)
+        most = self.backend.replica_memory(found.config, found.card).most_sequences or MOST_TOKENS
+        return max(users, min(ceil(mean + _P99 * sqrt(mean)) + 1, most))
 
     def _load(self, card: Card, config: ParallelConfig, free: int, dp: int) -> Load | None:
         """One replica at work; None where no lengths are known, or where a rate of the card is not."""

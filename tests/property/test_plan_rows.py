@@ -111,3 +111,25 @@ def test_nothing_slower_and_larger_stands_first(
                 larger = row["gpus"] > behind["gpus"] and _size(row) > 1.05 * _size(behind)
                 dearer = prices is None or row["price_per_hour"] > behind["price_per_hour"]
                 assert not (slower and larger and dearer and row["tight"] >= behind["tight"])
+
+
+@few
+@given(
+    st.sampled_from(MODELS),
+    st.sampled_from(("vllm", "sglang", "tensorrt-llm", "llama.cpp")),
+    st.sampled_from(CARDS),
+    st.floats(0.5, 40),
+    st.floats(1, 4),
+)
+def test_more_requests_never_need_fewer_gpus(model: str, engine: str, card: str, rate: float, more: float) -> None:
+    """Nor are they refused: where a server takes only so many sequences (llama.cpp 256), more servers share them."""
+
+    def least(rate: float) -> int:
+        found = kvcalc.plan(model, engine=engine, gpu=card, input=1155, output=211, rate=rate).to_dict()["options"]
+        for row in found:
+            if engine == "llama.cpp" and row["engine_flags"][engine] is not None:
+                words = shlex.split(row["engine_flags"][engine])
+                assert int(words[words.index("-np") + 1]) <= 256
+        return found[0]["gpus"] if found else 10**6
+
+    assert least(rate * more) >= least(rate)
