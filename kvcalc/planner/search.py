@@ -134,8 +134,7 @@ class Search:
             each, pool = memory.each(tokens), free - memory.shared(tokens)
             if memory.pooled and each and pool > 0:
                 by_bytes = min(pool // each, memory.most_sequences or MOST_TOKENS)
-                if not memory.holds(by_bytes, tokens, free):
-                    pool = each * memory.largest(tokens, free, by_bytes)
+                pool = pool if memory.holds(by_bytes, tokens, free) else each * memory.largest(tokens, free, by_bytes)
             if (most := memory.most_sequences) is not None:
                 pool = min(pool, most * (each if memory.pooled else memory.each(self.question.allowed)))
             self._pools[key] = pool
