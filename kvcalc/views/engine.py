@@ -114,6 +114,8 @@ def _counted_rows(reservation: Reservation, fit: Fit | None) -> list[tuple[Cell,
     bounds = _range(reservation, fit)
     if bounds is not None:
         rows.append(("depending on runtime overhead", f"{bounds[0]:,} to {bounds[1]:,}"))
+    if isinstance(behind := counted.values.get("host_tier_tokens"), int):
+        rows.append(("tokens that the host keeps behind it", Count(behind)))
     if counted.concurrency is not None:
         rows.append(("maximum concurrency, as logged", f"{counted.concurrency:.2f}x"))
     return rows

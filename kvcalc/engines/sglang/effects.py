@@ -23,8 +23,7 @@ _HOST_EXPERTS = """
     --kt-weight-path --kt-method --kt-num-gpu-experts --kt-cpuinfer --enable-paged-experts --paged-experts-num-resident
 """
 _HICACHE = """
-    --enable-hierarchical-cache --enable-hicache --hicache-ratio --hicache-size --hicache-storage-backend
-    --enable-flexkv --enable-lmcache --unified-cache-external-linker-backend
+    --enable-hicache --hicache-storage-backend --enable-flexkv --enable-lmcache --unified-cache-external-linker-backend
 """
 
 EFFECTS = {

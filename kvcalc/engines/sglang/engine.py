@@ -14,6 +14,7 @@ from kvcalc.engines.placement import restaged
 from kvcalc.engines.question import Question
 from kvcalc.engines.sglang.cells import draft_layers, placed, state_bytes, token_bytes, windowed
 from kvcalc.engines.sglang.flags import FLAGS, integer, model_of, options_of
+from kvcalc.engines.sglang.host import host_facts, with_host
 from kvcalc.engines.sglang.memory import memory, scheduler, utilization
 from kvcalc.engines.sglang.pool import Pool, pool_of
 from kvcalc.engines.sglang.start import replicates, start
@@ -60,8 +61,8 @@ def allocate(question: Question) -> Allocation:
     return Allocation(
         (*charges, *_drafts(question, pool)),
         values={"block_size": pool.page, "bytes_per_block": pool.page * max(cell.full for cell in pool.cells)},
-        facts=_assumed(question, pool),
-        capacity=pool.counted,
+        facts=(*_assumed(question, pool), *host_facts(question, pool)),
+        capacity=with_host(question, pool),
         holds=holds,
     )
 

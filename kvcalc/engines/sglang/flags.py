@@ -1,12 +1,13 @@
 """SGLang's command line, as far as it concerns the cache: `srt/arg_groups/fields` of 0.5.23."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from kvcalc.commands.effects import Uncounted
 from kvcalc.commands.flags import Flag, Flags, FlagValues, Image, word
 from kvcalc.core import dtypes
 from kvcalc.core.model import Model
-from kvcalc.core.units import Fraction, parse_integer
+from kvcalc.core.units import Fraction, parse_integer, parse_size
 from kvcalc.core.weights import loaded_as_fp8
 from kvcalc.engines.adapters import adapter_room, unknown_adapters
 from kvcalc.engines.options import EngineOptions, model_flag
@@ -41,6 +42,17 @@ def _kv_dtype(text: str, what: str) -> str:
 def _gibibytes(text: str, what: str) -> int:
     """Bytes of a whole number of GiB."""
     return parse_integer(text, what) << 30 if text.strip() != "0" else 0
+
+
+def _gigabytes(text: str, what: str) -> int:
+    """Bytes of a number of GB; 0 leaves it to the ratio."""
+    return parse_size(f"{text.strip()}GB", what, zero=True)
+
+
+def _ratio(text: str, what: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4})?", text.strip()) or not float(text):
+        raise KvcalcError(f"{what}: expected a number above 0, such as 2, got {shown(text)}")
+    return float(text)
 
 
 _DTYPES = {"half": "fp16", "float16": "fp16", "bfloat16": "bf16", "bf16": "bf16", "float": "fp32", "float32": "fp32"}
@@ -81,6 +93,9 @@ FLAGS = Flags(
         Flag("disable_overlap", ("--disable-overlap-schedule",)),
         Flag("dp_attention", ("--enable-dp-attention",)),
         Flag("offload", ("--cpu-offload-gb",), _gibibytes),
+        Flag("hicache", ("--enable-hierarchical-cache",)),
+        Flag("hicache_size", ("--hicache-size",), _gigabytes),
+        Flag("hicache_ratio", ("--hicache-ratio",), _ratio),
         Flag("lora", ("--enable-lora",)),
         Flag("lora", ("--lora-paths",), word, several=True),
         Flag("max_loras", ("--max-loras-per-batch",), parse_integer),

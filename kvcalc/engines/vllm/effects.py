@@ -63,5 +63,4 @@ EFFECTS = {
               idle="0 false"),
     **effects("cpu", "VLLM_CPU_KVCACHE_SPACE", "is what the cache takes on a CPU, and is not read", "either",
               cache=True),
-    **effects("host", "--kv-offloading-size", "keeps a second cache on the host", "host", idle="0"),
 }  # fmt: skip

@@ -7,12 +7,14 @@ to 0.30.0.
 from kvcalc.core.units import Fraction
 from kvcalc.engines.allocation import Allocation, Capacity, Charges
 from kvcalc.engines.base import Engine
+from kvcalc.engines.host_tier import values_of
 from kvcalc.engines.question import Question
 from kvcalc.engines.vllm import kernels
 from kvcalc.engines.vllm.batches import scheduler
 from kvcalc.engines.vllm.charges import charges
 from kvcalc.engines.vllm.flags import FLAGS, model_of, options_of
 from kvcalc.engines.vllm.formats import PACKED
+from kvcalc.engines.vllm.host import SEEN, host_tier
 from kvcalc.engines.vllm.layout import Laid, laid_of, longest
 from kvcalc.engines.vllm.memory import memory
 from kvcalc.engines.vllm.settings import assumed
@@ -36,6 +38,8 @@ def allocate(question: Question) -> Allocation:
             f"--disable-sliding-window: vllm cuts the length to the window of {most:,} tokens", f"--context {most}"
         )
 
+    tier = host_tier(question, laid)
+
     def blocks_in(budget: int) -> int:
         given = question.settings.get("num_gpu_blocks")
         return given if isinstance(given, int) else min(budget // width for width in laid.widths)
@@ -49,7 +53,7 @@ def allocate(question: Question) -> Allocation:
         else:
             least = min(spec.block for each in laid.groups for spec in each.specs)
             counted = blocks // len(laid.groups) * least * settings.dcp
-        values = {"num_blocks": blocks, "max_model_len": length}
+        values = {"num_blocks": blocks, "max_model_len": length, **values_of(tier)}
         return Capacity(counted, float(f"{concurrency:.2f}"), values, log(version, counted, length, concurrency))
 
     def holds(budget: int) -> bool:
@@ -63,8 +67,9 @@ def allocate(question: Question) -> Allocation:
             "bytes_per_block": max(laid.widths),
             "blocks_per_sequence": per_sequence,
             "groups": len(laid.groups),
+            **values_of(tier),
         },
-        facts=assumed(question, version, settings),
+        facts=(*assumed(question, version, settings), *([] if tier is None else [tier.said(SEEN)])),
         warnings=dropped(version, question.request.model.model_type),
         capacity=capacity,
         holds=holds,

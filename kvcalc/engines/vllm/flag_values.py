@@ -21,6 +21,7 @@ __all__ = [
     "length",
     "limits",
     "lora_rank",
+    "offloading_backend",
     "partition",
     "size",
     "speculative_config",
@@ -175,6 +176,14 @@ def layer_names(text: str, what: str) -> tuple[str, ...]:
 def gibibytes(text: str, what: str) -> int:
     """Bytes of a number of GiB, which may have decimals: what `--swap-space` gave each GPU until V1."""
     return parse_size(f"{text.strip()}GiB", what, zero=True)
+
+
+def offloading_backend(text: str, what: str) -> str:
+    """KVOffloadingBackend of config/cache.py."""
+    name = text.strip().lower()
+    if name not in ("native", "lmcache"):
+        raise KvcalcError(f"{what}: expected native or lmcache, got {shown(text)}")
+    return name
 
 
 def partition(text: str, what: str) -> tuple[int, ...]:

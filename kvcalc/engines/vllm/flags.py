@@ -30,6 +30,7 @@ from kvcalc.engines.vllm.flag_values import (
     length,
     limits,
     lora_rank,
+    offloading_backend,
     partition,
     size,
     speculative_config,
@@ -96,6 +97,8 @@ FLAGS = Flags(
         Flag("skip_layers", ("--kv-cache-dtype-skip-layers",), layer_names, several=True),
         Flag("swap_space", ("--swap-space",), gibibytes),
         Flag("offload", ("--cpu-offload-gb",), gibibytes, apart=True),
+        Flag("host_size", ("--kv-offloading-size",), gibibytes, apart=True),
+        Flag("host_backend", ("--kv-offloading-backend",), offloading_backend, apart=True),
         Flag("prefill_context", ("--prefill-context-parallel-size", "-pcp"), parse_integer),
         Flag("partition", (), partition, env=("VLLM_PP_LAYER_PARTITION",)),
         Flag("replay", ("--use-replayssm",)),
@@ -146,7 +149,7 @@ _SETTINGS = (
     "windows", "method", "speculative", "skip_layers", "swap_space", "prefill_context", "replay", "partition",
     "performance_mode",
     "enforce_eager", "language_model_only", "skip_mm_profiling", "enable_chunked_prefill", "expert_parallel",
-    "count_graphs", "fully_sharded_loras",
+    "count_graphs", "fully_sharded_loras", "host_size", "host_backend",
 )  # fmt: skip
 
 
