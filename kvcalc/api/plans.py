@@ -32,7 +32,7 @@ from kvcalc.api.arguments import (
     workers_of,
     wrong,
 )
-from kvcalc.api.parts import form_of, prices_of, split_of, trace_of, workload_of
+from kvcalc.api.parts import form_of, prices_of, run_of, split_of, trace_of, workload_of
 from kvcalc.api.results import CheckResult, PlanResult, TradeoffResult
 from kvcalc.core.model import Model
 from kvcalc.errors import KvcalcError, escape
@@ -61,6 +61,10 @@ def plan(
     kv_dtype: str | Sequence[str] = "auto",
     weights: str | Sequence[str] = "auto",
     engine: str | None = None,
+    max_num_seqs: int | None = None,
+    max_num_batched_tokens: int | str | None = None,
+    enforce_eager: bool | None = None,
+    language_model_only: bool | None = None,
     gpu: str | Sequence[str] | None = None,
     gpu_file: str | os.PathLike[str] | None = None,
     max_gpus: int = 64,
@@ -110,6 +114,7 @@ def plan(
             kv_dtypes=_lower(kv_dtype, "kv_dtype"),
             weights=_lower(weights, "weights"),
             engine=optional(text_of, engine, "engine"),
+            run=run_of(max_num_seqs, max_num_batched_tokens, enforce_eager, language_model_only),
             gpus="all" if gpu == "all" else cards_of(gpu, gpu_file),
             gpu_file=optional(path_of, gpu_file, "gpu_file"),
             max_gpus=gpus_of(max_gpus, "max_gpus"),
@@ -148,11 +153,9 @@ def targets_of(ttft: object, tpot: object, e2e: object, percentile: object) -> "
         if percentile is not None:
             raise KvcalcError("percentile: has no effect without a target", "give ttft, tpot or e2e")
         return None
-    return (
-        Targets(**seconds)
-        if percentile is None
-        else Targets(**seconds, percentile=parse_percentile(str(percentile), "percentile"))
-    )
+    if percentile is None:
+        return Targets(**seconds)
+    return Targets(**seconds, percentile=parse_percentile(str(percentile), "percentile"))
 
 
 def _share_of(value: object, what: str) -> float:

@@ -118,6 +118,7 @@ class PlanWords(
     RequestWords,
     TargetWords,
     ChoiceWords,
+    o.RunWords,
     OverheadWords,
     OrderWords,
     ChartWords,

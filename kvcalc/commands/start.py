@@ -18,7 +18,8 @@ class Start(NamedTuple):
     `sequences` are those of one replica, at the same time, with `context` tokens in each. `kv_dtype` is one of the
     engine's formats by our names, or one of its own (`Engine.packed`); None is what it takes by itself. `weights` is a
     format that the checkpoint is not published in; None is as published. `utilization` None is the engine's default.
-    `adapters` is the room for such, in the engine's flags. Neither `card` nor `version` nor `experts`, whether the
+    `adapters` is the room for such, and `run` how it runs by our names, both in the engine's flags.
+    Neither `card` nor `version` nor `experts`, whether the
     model has any, is said in a command; a flag may depend on them.
     """
 
@@ -33,6 +34,7 @@ class Start(NamedTuple):
     version: str | None = None
     experts: bool = False
     adapters: Adapters | None = None
+    run: Mapping[str, int] = {}
 
 
 def model_word(start: Start) -> str:

@@ -1,6 +1,6 @@
 """The start commands that engines have for a deployment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kvcalc.commands.start import Start
@@ -30,6 +30,19 @@ def _room(engine: Engine, adapters: Adapters | None) -> tuple[str, ...]:
     return engine.adapters(adapters)
 
 
+def _run(engine: Engine, run: Mapping[str, int]) -> tuple[str, ...]:
+    """The engine's flags for how it runs; its most sequences are said anyway. Raises KvcalcError where it has none."""
+    words: list[str] = []
+    for name, value in run.items():
+        flag = engine.run_flags.get(name)
+        if flag is None or not flag.startswith("-"):
+            what = f"--{name.replace('_', '-')}"
+            raise KvcalcError(f"{what}: the command of {engine.name} has no word for it", "leave it out")
+        if name != "max_num_seqs":
+            words += [flag] if value is True else [flag, str(value)]
+    return tuple(words)
+
+
 def commands_for(start: Start, share: Callable[[Engine], Fraction | None] | None = None) -> dict[str, Written]:
     """How each engine that has a command for it would be started so, by the engine's name.
 
@@ -41,7 +54,7 @@ def commands_for(start: Start, share: Callable[[Engine], Fraction | None] | None
             continue
         try:
             words = engine.start(start._replace(utilization=share(engine)) if share else start)
-            words += _room(engine, start.adapters)
+            words += (*_room(engine, start.adapters), *_run(engine, start.run))
         except KvcalcError as error:
             written[engine.name] = Written(refused=error.message)
         else:

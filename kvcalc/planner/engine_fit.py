@@ -28,15 +28,18 @@ __all__ = ["EngineBackend", "EngineReplica"]
 class EngineReplica:
     """A replica of an engine. `prefix` tokens, in whole blocks, are held once for all sequences: each sequence but one
     then needs less, by the bytes that exact full attention and latents have there. An engine has at least as many.
-    With a GPU's `memory`, what is beside weights and cache grows with sequences and tokens.
+    A server is told to take `most` at once. With a GPU's `memory`, what is beside weights and cache grows with
+    sequences and tokens.
     """
 
     def __init__(
-        self, reservation: Reservation, config: "ParallelConfig", prefix: int, memory: int | None = None
-    ) -> None:
+        self, reservation: Reservation, config: "ParallelConfig", prefix: int, memory: int | None = None,
+        most: int | None = None,
+    ) -> None:  # fmt: skip
         self._reservation, self._way = reservation, config
         self._memory, self._allocator = memory, allocator_of(reservation, memory)
-        self.most_sequences = self._allocator.most_sequences
+        limits = [each for each in (self._allocator.most_sequences, most) if each is not None]
+        self.most_sequences = min(limits) if limits else None
         self.warnings = reservation.allocation.warnings
         self.pooled = reservation.allocation.capacity is not None
         self._needed: dict[tuple[int, int], int] = {}
@@ -73,10 +76,12 @@ class EngineReplica:
         return max(self.needed(1, tokens) - self.each(tokens), 0)
 
     def holds(self, sequences: int, tokens: int, free: int) -> bool:
+        if self.most_sequences is not None and sequences > self.most_sequences:
+            return False
         return self._held(self._allocator, sequences, tokens, free)
 
     def _held(self, allocator: Allocator, sequences: int, tokens: int, free: int) -> bool:
-        if self.most_sequences is not None and sequences > self.most_sequences:
+        if allocator.most_sequences is not None and sequences > allocator.most_sequences:
             return False
         return allocator.holds(sequences, tokens, free + self._bonus(sequences))
 
@@ -113,7 +118,8 @@ class EngineReplica:
 class EngineBackend:
     """One version of an engine, with its own share of the memory unless `share` says another.
 
-    `grows`: what is beside weights and cache is not stated, and grows with sequences and tokens as the engine has it.
+    `most`: the sequences that each server is told to take at once. `grows`: what is beside weights and cache is not
+    stated, and grows with sequences and tokens as the engine has it.
     """
 
     def __init__(
@@ -125,6 +131,7 @@ class EngineBackend:
         shared_prefix: int = 0,
         *,
         grows: bool = False,
+        most: int | None = None,
     ) -> None:
         self.grows = engine.grows and grows
         self.limited = engine.limit is not None
@@ -132,6 +139,7 @@ class EngineBackend:
         self.of_free, self.context_parallel = engine.of_free, engine.context_parallel
         self.name, self.vendors = engine.name, engine.vendors
         self.release: str | None = version.name
+        self._most = most
         self._settings, self._share, self._prefix = settings, share, shared_prefix
         self._counted, self._questions, self._shares = Memo[Question](), Memo[Question](), Memo[Fraction]()
         self._replicas = Memo[EngineReplica]()
@@ -142,7 +150,9 @@ class EngineBackend:
 
     def _replica(self, config: "ParallelConfig", card: Card) -> EngineReplica:
         memory = card.memory if self.grows else None
-        return EngineReplica(reserve(self.engine, self._question(config, card)), config, self._prefix, memory)
+        return EngineReplica(
+            reserve(self.engine, self._question(config, card)), config, self._prefix, memory, self._most
+        )
 
     def _question(self, config: "ParallelConfig", card: Card) -> Question:
         return self._questions.get(config, card, lambda: self._made(config, card))

@@ -36,7 +36,8 @@ __all__ = [
 class PlanQuestion(NamedTuple):
     """What is asked for. `users` sequences at once, of up to `context` tokens; with `lengths`, of lengths as they are.
 
-    `limit` is what a server must allow a sequence, one more than `context` where the last token is never written.
+    `limit` is what a server must allow a sequence, one more than `context` where the last token is never written, and
+    `sequences` how many of them it is told to allow, where the asker said so.
     `rate` are requests a second, of whose prompts `found` stands in the cache, and `targets` what they are promised.
     `overhead` stands for all lines, `stated` for some, and `company` for what else lives on the GPUs. `across`: tp may
     span machines. `pinned`: a replica may have any number of GPUs, since the asker chose its split or said so.
@@ -56,6 +57,7 @@ class PlanQuestion(NamedTuple):
     stated: Mapping[str, int] = {}
     attained: Attained = Attained()
     limit: int | None = None
+    sequences: int | None = None
     company: Callable[[Request], tuple[Overhead, ...]] | None = None
 
     @property

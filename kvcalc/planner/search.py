@@ -257,10 +257,10 @@ class Search:
 
         At random arrivals their number is Poisson: 99 in 100 times no more than mean + 2.33 deviations, and one more.
         """
-        users = ceil_div(self.question.users, found.layout.dp)
-        if found.load is None or found.load.concurrency is None or self.question.rate is None:
-            return users
-        mean = found.load.concurrency
+        users, load = ceil_div(self.question.users, found.layout.dp), found.load
+        mean = None if load is None or self.question.rate is None else load.concurrency
+        if self.question.sequences or mean is None:
+            return self.question.sequences or users
         most = self.backend.replica_memory(found.config, found.card).most_sequences or MOST_TOKENS
         return max(users, min(ceil(mean + _P99 * sqrt(mean)) + 1, most))
 

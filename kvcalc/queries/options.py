@@ -236,13 +236,18 @@ def request_for(
     return ask(model, **asked)
 
 
+def check_nothing_runs(run: RunOptions) -> None:
+    """Where no engine is asked, nothing says how one runs."""
+    for name in run.stated:
+        what = f"--{name.replace('_', '-')}"
+        raise KvcalcError(f"{what}: says how an engine runs, and none is named", "add --engine NAME, such as vllm")
+
+
 def exact_size(
     model: Model, workload: Workload, form: CacheFormat, split: Split, memory: Memory, engine: EngineChoice
 ) -> Size:
     """The size where no engine is asked. Raises KvcalcError for blocks and for how to run, which only engines have."""
-    for name in engine.run.stated:
-        what = f"--{name.replace('_', '-')}"
-        raise KvcalcError(f"{what}: says how an engine runs, and none is named", "add --engine NAME, such as vllm")
+    check_nothing_runs(engine.run)
     if engine.block_size is not None:
         from kvcalc.launch.registry import all_engines
 

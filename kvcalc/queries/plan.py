@@ -45,7 +45,7 @@ def planned(
     limit: int | None = None,
 ) -> PlanAnswer:
     """The same for lengths that are known, of which the longest request has up to `limit` tokens."""
-    engine = engine_named(question.engine, model)
+    engine = engine_named(question.engine, model, question.run)
     wanted = _wanted(question, limit - 1 if limit else _context(model, question, sizes), sizes)
     if question.shared_prefix > wanted.context:
         raise KvcalcError(
@@ -76,6 +76,8 @@ def planned(
     warnings += engine.warnings if engine else ()
     if found.best is not None:
         warnings += _row_warnings(found.best, backend, wanted)
+        if question.run.enforce_eager and wanted.lengths is not None:
+            warnings.append("--enforce-eager: times are those of captured graphs; without them tokens take longer")
     return PlanAnswer(
         question,
         model,
@@ -110,11 +112,13 @@ def _backend(question: DeploymentQuestion, engine: NamedEngine | None) -> Backen
 
     started = engine.started
     grows, limit, settings = question.overhead is None, started.engine.limit, engine.settings
-    if limit is not None and question.rate is None:  # no command of the answer allows more
+    pinned = question.run.max_num_seqs
+    if limit is not None and question.rate is None and pinned is None:  # no command of the answer allows more
         settings = {**settings, limit: question.users}
     return EngineBackend(
-        started.engine, started.version, settings, question.utilization, question.shared_prefix, grows=grows
-    )
+        started.engine, started.version, settings, question.utilization, question.shared_prefix, grows=grows,
+        most=pinned,
+    )  # fmt: skip
 
 
 def _row_warnings(row: PlanRow, backend: Backend, wanted: PlanQuestion) -> list[str]:
@@ -185,6 +189,7 @@ def _wanted(question: DeploymentQuestion, context: int, sizes: Lengths | None) -
         context=context,
         limit=None if sizes is None else max(context, _longest(question) or context + 1),
         users=question.users,
+        sequences=question.run.max_num_seqs,
         lengths=sizes,
         rate=question.rate,
         found=Found(share=question.prefix_hit, tokens=question.shared_prefix),

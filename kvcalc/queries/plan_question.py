@@ -13,7 +13,7 @@ from kvcalc.planner.proposal import Proposal
 from kvcalc.planner.question import Candidate, Precision
 from kvcalc.planner.ranking import Order
 from kvcalc.planner.rows import PlanRow
-from kvcalc.queries.options import NamedGpu, Split
+from kvcalc.queries.options import NamedGpu, RunOptions, Split
 from kvcalc.queries.precisions import NamedEngine
 from kvcalc.queries.source import Source
 
@@ -39,6 +39,7 @@ class DeploymentQuestion(NamedTuple):
         kv_dtypes: Formats of the cache to choose from, by their names.
         weights: Formats of the weights to choose from, or their size, as words.
         engine: `NAME[@VERSION]`, whose sizes count; None for the exact size.
+        run: How the engine runs: each row does so, and its command says it.
         gpus: Cards to choose from; `all` for every one but computers of desks, None for those that clouds rent.
         gpu_file: A file of cards that the asker has beside the shipped ones.
         max_gpus: The most GPUs in all.
@@ -72,6 +73,7 @@ class DeploymentQuestion(NamedTuple):
     kv_dtypes: Sequence[str] = ("auto",)
     weights: Sequence[str] = ("auto",)
     engine: str | None = None
+    run: RunOptions = RunOptions()
     gpus: Sequence[NamedGpu] | Literal["all"] | None = None
     gpu_file: str | None = None
     max_gpus: int = 64

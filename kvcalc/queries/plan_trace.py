@@ -203,7 +203,7 @@ def _replay_of(plan: PlanAnswer, row: PlanRow, replicas: int | Literal["auto"]) 
             weights=None if precision.weights == "auto" else precision.weights, overhead=question.overhead,
             lora=question.lora, beside=question.beside,
         ),
-        engine=EngineChoice(question.engine),
+        engine=EngineChoice(question.engine, run=question.run),
         replicas=replicas,
         prefix_cache=plan.mix is not None and plan.mix.token_hit_rate is not None,
         targets=question.targets,
@@ -260,5 +260,7 @@ def command_of(plan: PlanAnswer, row: PlanRow, replay: SimulateAnswer) -> str:
         options += [(name, f"{seconds:.12g}s") for name, seconds in stated.items() if seconds is not None]
         options.append(("percentile", f"p{targets.percentile:g}"))
     words += [word for name, value in options if value is not None for word in (f"--{name}", str(value))]
+    for name, value in question.run.stated.items():
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     words += ["--dp-attention"] * (row.layout.sharing > 1) + ["--prefix-cache"] * replay.question.prefix_cache
     return shlex.join([*words, *(["--assume-dense"] if question.source.assume_dense else [])])

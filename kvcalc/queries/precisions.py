@@ -8,11 +8,14 @@ from kvcalc.core.request import Request, ask
 from kvcalc.core.weights import parse as parse_weights
 from kvcalc.core.weights import weigh
 from kvcalc.planner.question import PlanQuestion, Precision
+from kvcalc.queries.options import RunOptions, check_nothing_runs
 
 if TYPE_CHECKING:
     from kvcalc.launch.command import Launch
 
 __all__ = ["NamedEngine", "PrecisionMaker", "engine_named"]
+
+_AS_IT_IS = RunOptions()
 
 # Smaller formats that the answer tells of, the first of each that an engine has.
 _SMALLER_CACHES = (("fp8", "q8_0"), ("int4", "nvfp4", "q4_0"))
@@ -31,13 +34,17 @@ class NamedEngine(NamedTuple):
         return self.started.engine.formats
 
 
-def engine_named(name: str | None, model: Model) -> NamedEngine | None:
-    """The engine that `NAME[@VERSION]` names; None for no name. Raises KvcalcError for one that is not known."""
+def engine_named(name: str | None, model: Model, run: RunOptions = _AS_IT_IS) -> NamedEngine | None:
+    """The engine that `NAME[@VERSION]` names; None for no name. Raises KvcalcError for one that is not known, and for
+    a way to run that it does not have.
+    """
     if name is None:
+        check_nothing_runs(run)
         return None
     from kvcalc.launch.command import launch
+    from kvcalc.launch.running import told
 
-    started = launch(name, None)
+    started = told(launch(name, None), run.stated)
     stated = started.engine.options_of(started.program, started.read, model)
     return NamedEngine(started, stated.settings, (*started.warnings, *stated.warnings))
 

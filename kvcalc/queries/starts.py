@@ -105,6 +105,7 @@ def _start(answer: PlanAnswer, row: PlanRow) -> Start:
         None if answer.engine is None else answer.engine.started.version.name,
         answer.model.dimensions is not None and bool(answer.model.dimensions.experts),
         answer.question.lora,
+        answer.question.run.stated,
     )
 
 
@@ -128,6 +129,8 @@ def command(answer: PlanAnswer, row: PlanRow) -> str | None:
     words += ["--utilization", used] if stated else []
     likely = total(row.lines).likely
     words += ["--overhead", f"{likely}B"] if likely else []
+    for name, value in question.run.stated.items():
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     options = {"engine": question.engine, "encoder-tokens": question.encoder_tokens, "gpu-file": question.gpu_file}
     words += [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
     return shlex.join([*words, *(["--assume-dense"] if source.assume_dense else [])])

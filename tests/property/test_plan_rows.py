@@ -37,16 +37,27 @@ few = settings(
 )
 
 
+# How the server is told to run, where its engine has a flag for it
+RUNS: tuple[dict[str, Any], ...] = ({}, {"max_num_seqs": 12}, {"max_num_batched_tokens": 4096}, {"enforce_eager": True})
+LACKING = {("llama.cpp", "max_num_seqs")} | {
+    (name, "enforce_eager") for name in ("sglang", "tensorrt-llm", "llama.cpp")
+}
+
+
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "llama.cpp"])
 @few
-@given(st.sampled_from(MODELS), st.sampled_from(CARDS), st.sampled_from(FULL + LENGTHS))
+@given(st.sampled_from(MODELS), st.sampled_from(CARDS), st.sampled_from(FULL + LENGTHS), st.sampled_from(RUNS))
 def test_a_rows_command_has_its_memory(
-    engine: str, capsys: pytest.CaptureFixture[str], model: str, card: str, load: dict[str, Any]
+    engine: str, capsys: pytest.CaptureFixture[str], model: str, card: str, load: dict[str, Any], pins: dict[str, Any]
 ) -> None:
     """The same split of the same memory to the byte, the same tokens, and where lengths are full as many sequences."""
     if engine == "llama.cpp" and load not in FULL:  # its row counts what grows at the mean length, its command at -c
         load = FULL[0]
-    found = kvcalc.plan(model, engine=engine, gpu=card, **load).to_dict()
+    if any((engine, name) in LACKING for name in pins):
+        with pytest.raises(kvcalc.KvcalcError, match=next(iter(pins))):
+            kvcalc.plan(model, engine=engine, gpu=card, **load, **pins)
+        return
+    found = kvcalc.plan(model, engine=engine, gpu=card, **load, **pins).to_dict()
     for row in found["options"][:2]:
         words = row["engine_flags"].get(engine)
         if words is None:
@@ -59,6 +70,9 @@ def test_a_rows_command_has_its_memory(
         assert {key: fit[key] for key in MEMORY} == {key: row[key] for key in MEMORY}
         assert fit["overheads"] == row["overheads"]
         assert fit["capacity_tokens"] * servers == row["capacity_tokens"]
+        if "max_num_seqs" in pins:
+            assert {"12", str(12 * row["tp"])} & set(shlex.split(words))
+            assert row["users"] <= 12 * row["dp"]
         if load in FULL and engine != "sglang":  # which counts no more than its command lets run
             assert fit["max_batch"] * servers == row["max_batch"]
 
@@ -133,3 +147,21 @@ def test_more_requests_never_need_fewer_gpus(model: str, engine: str, card: str,
         return found[0]["gpus"] if found else 10**6
 
     assert least(rate * more) >= least(rate)
+
+
+def test_how_an_engine_runs_is_said_of_one() -> None:
+    """Without an engine the option is refused by name; times that the clock does not know are said to be others."""
+    with pytest.raises(kvcalc.KvcalcError, match="max_num_seqs: says how an engine runs, and none is named"):
+        kvcalc.plan("llama3.1-8b", gpu="h100", max_num_seqs=3)
+    found = kvcalc.plan("llama3.1-8b", engine="vllm", gpu="h100", input=1155, output=211, enforce_eager=True).to_dict()
+    assert any("--enforce-eager" in warning for warning in found["warnings"])
+    assert "--enforce-eager" in found["options"][0]["engine_flags"]["vllm"]
+    assert "--enforce-eager" in found["options"][0]["command"]
+
+
+def test_sixteen_at_once_are_seven_servers_for_a_hundred() -> None:
+    """100 / 16 = 6.25, however much memory there is; a server is told 16 and no other number."""
+    found = kvcalc.plan("llama3.1-8b", engine="vllm", gpu="h100", users=100, context=4096, max_num_seqs=16).to_dict()
+    best = found["options"][0]
+    assert (best["gpus"], found["request"]["max_num_seqs"]) == (7, 16)
+    assert "--max-num-seqs 16 " in best["engine_flags"]["vllm"] + " "

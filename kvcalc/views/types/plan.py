@@ -52,6 +52,10 @@ class PlanRequest(TypedDict):
     weights: list[str]
     engine: str | None
     engine_version: str | None
+    max_num_seqs: int | None  # how the engine runs, as it was said
+    max_num_batched_tokens: int | None
+    enforce_eager: bool | None
+    language_model_only: bool | None
     tp: int | None  # only what was fixed, as the next three
     pp: int | None
     dp: int | None
